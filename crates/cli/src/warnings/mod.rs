@@ -48,10 +48,10 @@ fn wider_than_the_domain(spec: &ScalarSpec) -> Option<String> {
         return None;
     }
     let (enough, guess) = (figure(epsilon * 10.0 * noise / width), figure(width / 2.0));
-    let mut advice = format!("use an epsilon of at least {enough} for noise of a tenth of the domain");
-    if spec.mechanism.name() != "track" {
-        advice.push_str(", or mechanism = \"track\", which averages over time");
-    }
+    let mut advice = format!(
+        "use an epsilon of at least {enough} for noise of a tenth of the domain, or mechanism = \"track\", which \
+         averages over time"
+    );
     if settings.protects == Protects::Reading {
         advice.push_str(", or protects = { contributor = .. } if one person's part of the reading is the secret");
     }
@@ -160,6 +160,8 @@ pub(crate) fn figure(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::{figure, longer_than_the_data, of_spec};
 
     #[test]
