@@ -2,14 +2,13 @@
 
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
-use std::thread;
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use tidegate_lab::accuracy::{AccuracyError, Options, Part, Results, Summary, run, to_markdown};
 use tidegate_lab::experiment::{RunError, TrialError};
 
-use crate::arguments::at_least_one;
+use crate::arguments::{at_least_one, threads_or_all};
 use crate::failure::{Failure, complain};
 use crate::output::Output;
 
@@ -124,7 +123,7 @@ impl Accuracy {
             repeats: self.repeats.unwrap_or(repeats),
             seed: self.seed,
             length: self.length,
-            threads: self.threads.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN),
+            threads: threads_or_all(self.threads),
             quick: self.quick,
             subject: self.mechanism.clone(),
         }

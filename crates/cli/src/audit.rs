@@ -3,7 +3,6 @@
 use std::io::{self, IsTerminal};
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::str::FromStr;
-use std::thread;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -16,7 +15,7 @@ use tidegate_lab::audit::transcript::Search;
 use tidegate_lab::audit::{AuditSettings, Finding, Target, TargetFamily, audit, report, targets};
 use tidegate_lab::experiment::RunError;
 
-use crate::arguments::at_least_one;
+use crate::arguments::{at_least_one, threads_or_all};
 use crate::failure::{Failure, complain};
 use crate::input::Input;
 use crate::output::Output;
@@ -147,7 +146,7 @@ impl Audit {
             runs: self.runs.unwrap_or(if self.thorough { THOROUGH_RUNS } else { RUNS }),
             confidence: self.confidence,
             seed: self.seed,
-            threads: self.threads.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN),
+            threads: threads_or_all(self.threads),
         }
     }
 

@@ -3,8 +3,8 @@
 //! Results go to standard output, everything else to standard error. The exit code is 0 on success, 1 on failure, and 2
 //! for invalid input.
 //!
-//! Without the feature `lab`, the subcommands that simulate are absent: `evaluate`, `advise`, `audit`, `reproduce`,
-//! `accuracy`, `data`, `demo` and `device fleet`.
+//! Without the feature `lab`, the subcommands that simulate are absent: `new`, `evaluate`, `advise`, `audit`,
+//! `reproduce`, `accuracy`, `data`, `demo` and `device fleet`.
 
 #[cfg(feature = "lab")]
 mod accuracy;
@@ -29,6 +29,8 @@ mod device;
 mod evaluate;
 mod failure;
 mod input;
+#[cfg(feature = "lab")]
+mod new;
 mod output;
 mod plot;
 mod query;
@@ -41,6 +43,7 @@ mod spec;
 mod stream;
 mod table;
 mod toml_file;
+mod warnings;
 
 use std::process::ExitCode;
 
@@ -56,6 +59,8 @@ struct Command {
 
 #[derive(Debug, Subcommand)]
 enum Sub {
+    #[cfg(feature = "lab")]
+    New(Box<new::New>),
     Release(Box<release::Release>),
     Budget(budget::ShowBudget),
     Plot(plot::Plot),
@@ -89,6 +94,8 @@ enum Sub {
 
 fn main() -> ExitCode {
     let result = match Command::parse().subcommand {
+        #[cfg(feature = "lab")]
+        Sub::New(new) => new.run(),
         #[cfg(feature = "lab")]
         Sub::Evaluate(evaluate) => evaluate.run(),
         #[cfg(feature = "lab")]

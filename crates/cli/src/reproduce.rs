@@ -5,7 +5,6 @@ use std::io::{self, IsTerminal};
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::thread;
 use std::time::Instant;
 
 use clap::Args;
@@ -17,7 +16,7 @@ use tidegate_papers::{
     by_name, report,
 };
 
-use crate::arguments::at_least_one;
+use crate::arguments::{at_least_one, threads_or_all};
 use crate::failure::{Failure, complain};
 use crate::output::Output;
 use crate::table::layout;
@@ -95,7 +94,7 @@ impl Reproduce {
         let options = ReproduceOptions {
             data_dir: self.data_dir.clone(),
             seed: self.seed,
-            threads: self.threads.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN),
+            threads: threads_or_all(self.threads),
             repeats: self.repeats,
             quick: self.quick,
             length: None,

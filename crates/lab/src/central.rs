@@ -15,6 +15,7 @@ use tidegate::central::{
 };
 use tidegate::mechanisms::{Family, Mechanism, Preset};
 use tidegate::release::{Histogram, Release, Statistic};
+use tidegate::spec::Personalised;
 use tidegate_kernel::primitives::ClassHistograms;
 use tidegate_kernel::simulation::{multinomial, sample_without_replacement};
 use tidegate_kernel::{Epsilon, Sealed, SeededRandom, UNITS_PER_EPSILON};
@@ -163,6 +164,7 @@ pub(crate) fn drive(
         variances: Vec::new(),
         trees: Vec::new(),
         reports: 0,
+        bytes: 0,
     };
     for (timestamp, counts) in (0..).zip(stream.counts()) {
         let users = counts.iter().sum();
@@ -179,6 +181,41 @@ pub(crate) fn drive(
         }
     }
     Ok(outcome)
+}
+
+/// Drives a mechanism with one guarantee for all through a whole stream.
+pub(crate) fn run_central(
+    mut mechanism: Central,
+    stream: &CountStream,
+    smooth: impl FnMut(Release) -> Release,
+    random: &mut SeededRandom,
+) -> Result<CountOutcome, RunError> {
+    drive(stream, smooth, |timestamp, counts| {
+        mechanism
+            .push(&Sealed::at(mechanism.ledger().account(), timestamp, counts.to_vec()), random)
+            .map_err(RunError::failed)
+    })
+}
+
+/// Drives a mechanism with a guarantee for each class through a whole stream.
+pub(crate) fn run_personal(
+    mut mechanism: Personalised,
+    members: &Members,
+    stream: &CountStream,
+    smooth: impl FnMut(Release) -> Release,
+    random: &mut SeededRandom,
+) -> Result<CountOutcome, RunError> {
+    let numbers: Vec<u32> = (0..).zip(mechanism.classes().all()).map(|(number, _)| number).collect();
+    drive(stream, smooth, |timestamp, counts| {
+        let split = members.split(counts, random)?;
+        let sealed = ClassHistograms::seal(mechanism.ledgers().account(), timestamp, &numbers, split)
+            .map_err(RunError::failed)?;
+        match &mut mechanism {
+            Personalised::Budgets(mechanism) => mechanism.push(&sealed, members.of_class(), random),
+            Personalised::Track(mechanism) => mechanism.push(&sealed, members.of_class(), random),
+        }
+        .map_err(RunError::failed)
+    })
 }
 
 pub(crate) fn domain_of(stream: &CountStream) -> u32 {
@@ -217,12 +254,8 @@ impl OnCounts for CentralSubject {
         let (smooth, neighbours) = (settings.smoothing(), settings.neighbours);
         let Requirement { epsilon, window } = strictest(settings);
         let settings = CentralSettings { neighbours, ..CentralSettings::new(epsilon, window, domain_of(stream)) };
-        let mut mechanism = Central::new(self.0, settings).map_err(RunError::unsupported)?;
-        drive(stream, smooth, |timestamp, counts| {
-            mechanism
-                .push(&Sealed::at(mechanism.ledger().account(), timestamp, counts.to_vec()), random)
-                .map_err(RunError::failed)
-        })
+        let mechanism = Central::new(self.0, settings).map_err(RunError::unsupported)?;
+        run_central(mechanism, stream, smooth, random)
     }
 }
 
@@ -273,17 +306,11 @@ impl OnCounts for PersonalSubject {
     ) -> Result<CountOutcome, RunError> {
         let (smooth, neighbours) = (settings.smoothing(), settings.neighbours);
         let (classes, members) = classes_and_members(stream, settings, random)?;
-        let numbers: Vec<u32> = (0..).zip(classes.all()).map(|(number, _)| number).collect();
         let defaults = PersonalSettings::new(domain_of(stream));
         let estimator = self.estimator.unwrap_or(defaults.estimator);
         let settings = PersonalSettings { estimator, neighbours, ..defaults };
-        let mut mechanism = Personal::new(self.kind, classes, settings).map_err(RunError::unsupported)?;
-        drive(stream, smooth, |timestamp, counts| {
-            let split = members.split(counts, random)?;
-            let sealed = ClassHistograms::seal(mechanism.ledgers().account(), timestamp, &numbers, split)
-                .map_err(RunError::failed)?;
-            mechanism.push(&sealed, members.of_class(), random).map_err(RunError::failed)
-        })
+        let mechanism = Personal::new(self.kind, classes, settings).map_err(RunError::unsupported)?;
+        run_personal(Personalised::Budgets(Box::new(mechanism)), &members, stream, smooth, random)
     }
 }
 
@@ -318,15 +345,9 @@ impl OnCounts for PersonalTrackSubject {
     ) -> Result<CountOutcome, RunError> {
         let (smooth, neighbours) = (settings.smoothing(), settings.neighbours);
         let (classes, members) = classes_and_members(stream, settings, random)?;
-        let numbers: Vec<u32> = (0..).zip(classes.all()).map(|(number, _)| number).collect();
         let settings = PersonalSettings { neighbours, ..PersonalSettings::new(domain_of(stream)) };
-        let mut mechanism = PersonalTrack::new(classes, settings).map_err(RunError::unsupported)?;
-        drive(stream, smooth, |timestamp, counts| {
-            let split = members.split(counts, random)?;
-            let sealed = ClassHistograms::seal(mechanism.ledgers().account(), timestamp, &numbers, split)
-                .map_err(RunError::failed)?;
-            mechanism.push(&sealed, members.of_class(), random).map_err(RunError::failed)
-        })
+        let mechanism = PersonalTrack::new(classes, settings).map_err(RunError::unsupported)?;
+        run_personal(Personalised::Track(Box::new(mechanism)), &members, stream, smooth, random)
     }
 }
 

@@ -12,7 +12,7 @@ use tidegate_kernel::oracle::Estimate;
 use tidegate_kernel::simulation::{SimulationError, estimate_of, multinomial, sample_without_replacement};
 use tidegate_kernel::{Cohort, Epsilon, Question, Randomness, SLOTS, SeededRandom, View, Window};
 
-use crate::central::{classes_and_members, domain_of, drive};
+use crate::central::{Members, classes_and_members, domain_of, drive};
 use crate::experiment::{CountOutcome, OnCounts, RunError, Setting, Subject, TrialSettings};
 use crate::stream::CountStream;
 use crate::subjects::listed;
@@ -37,6 +37,8 @@ pub struct Crowd {
     /// Those of them who are in none of the cohorts asked so far.
     unasked: Vec<u64>,
     asked: Vec<Cohort>,
+    /// Length of all reports so far.
+    bytes: u64,
 }
 
 impl Crowd {
@@ -54,7 +56,12 @@ impl Crowd {
             Some(*total)
         });
         let users_before = std::iter::once(0).chain(running).collect();
-        Ok(Self { users_before, present: Vec::new(), unasked: Vec::new(), asked: Vec::new() })
+        Ok(Self { users_before, present: Vec::new(), unasked: Vec::new(), asked: Vec::new(), bytes: 0 })
+    }
+
+    /// Returns the length of all reports that were sent, in bytes.
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     fn users(&self) -> u64 {
@@ -115,10 +122,12 @@ impl Users for Crowd {
                 cells
             }
         };
-        if cells.iter().sum::<u64>() == 0 {
+        let reports = cells.iter().sum::<u64>();
+        if reports == 0 {
             return Ok(None);
         }
         let oracle = question.oracle().map_err(RunError::failed)?;
+        self.bytes = self.bytes.saturating_add(reports.saturating_mul(oracle.report_length() as u64));
         estimate_of(&oracle, &cells, random).map(Some).map_err(RunError::failed)
     }
 }
@@ -237,6 +246,41 @@ pub fn local_settings(stream: &CountStream, settings: &TrialSettings) -> LocalSe
     }
 }
 
+/// Drives a mechanism through a whole stream, answered by a [`Crowd`].
+pub(crate) fn run_local(
+    mut mechanism: Local,
+    stream: &CountStream,
+    mut smooth: impl FnMut(Release) -> Release,
+    random: &mut SeededRandom,
+) -> Result<CountOutcome, RunError> {
+    let mut users = Crowd::new(mechanism.settings().population.get(), random)?;
+    let mut outcome = CountOutcome {
+        frequencies: Vec::with_capacity(stream.length()),
+        of_counts: false,
+        variances: Vec::new(),
+        trees: Vec::new(),
+        reports: 0,
+        bytes: 0,
+    };
+    run_stream(&mut mechanism, stream, &mut users, random, |release| {
+        let release = smooth(release);
+        outcome.reports += release.reports;
+        match release.statistic {
+            Statistic::Histogram(histogram) => outcome.push(histogram),
+            Statistic::Counts(counts) => outcome.push(counts.histogram(None)),
+            Statistic::Tree(tree) => {
+                let (frequencies, variances) = tree.leaves();
+                outcome.push(Histogram { frequencies: frequencies.to_vec(), variances: variances.to_vec() });
+                outcome.trees.push(tree);
+            }
+            // No local mechanism publishes one.
+            Statistic::Number(_) | Statistic::Symbol(_) => {}
+        }
+    })?;
+    outcome.bytes = users.bytes();
+    Ok(outcome)
+}
+
 /// A local mechanism, answered by a [`Crowd`].
 #[derive(Clone, Copy, Debug)]
 pub struct LocalSubject(pub LocalKind);
@@ -282,32 +326,8 @@ impl OnCounts for LocalSubject {
         random: &mut SeededRandom,
     ) -> Result<CountOutcome, RunError> {
         let local = local_settings(stream, settings);
-        let mut mechanism = Local::new(self.0, local).map_err(RunError::unsupported)?;
-        let mut users = Crowd::new(local.population.get(), random)?;
-        let mut outcome = CountOutcome {
-            frequencies: Vec::with_capacity(stream.length()),
-            of_counts: false,
-            variances: Vec::new(),
-            trees: Vec::new(),
-            reports: 0,
-        };
-        let mut smooth = settings.smoothing();
-        run_stream(&mut mechanism, stream, &mut users, random, |release| {
-            let release = smooth(release);
-            outcome.reports += release.reports;
-            match release.statistic {
-                Statistic::Histogram(histogram) => outcome.push(histogram),
-                Statistic::Counts(counts) => outcome.push(counts.histogram(None)),
-                Statistic::Tree(tree) => {
-                    let (frequencies, variances) = tree.leaves();
-                    outcome.push(Histogram { frequencies: frequencies.to_vec(), variances: variances.to_vec() });
-                    outcome.trees.push(tree);
-                }
-                // No local mechanism publishes one.
-                Statistic::Number(_) | Statistic::Symbol(_) => {}
-            }
-        })?;
-        Ok(outcome)
+        let mechanism = Local::new(self.0, local).map_err(RunError::unsupported)?;
+        run_local(mechanism, stream, settings.smoothing(), random)
     }
 }
 
@@ -348,19 +368,33 @@ impl OnCounts for PlbuSubject {
         let smooth = settings.smoothing();
         let (classes, members) = classes_and_members(stream, settings, random)?;
         let domain = domain_of(stream);
-        let mut mechanism = Plbu::new(classes, domain, settings.oracle).map_err(RunError::unsupported)?;
-        drive(stream, smooth, |timestamp, counts| {
-            let split = members.split(counts, random)?;
-            let questions = mechanism.open(timestamp).map_err(RunError::failed)?;
-            let answers = questions.iter().zip(split.chunks(stream.domain())).map(|(question, counts)| {
-                if counts.iter().all(|count| *count == 0) {
-                    return Ok(None);
-                }
-                let oracle = question.oracle().map_err(RunError::failed)?;
-                estimate_of(&oracle, counts, random).map(Some).map_err(RunError::failed)
-            });
-            let answers: Vec<_> = answers.collect::<Result<_, _>>()?;
-            mechanism.answer(timestamp, &answers).map_err(RunError::failed)
-        })
+        let mechanism = Plbu::new(classes, domain, settings.oracle).map_err(RunError::unsupported)?;
+        run_plbu(mechanism, &members, stream, smooth, random)
     }
+}
+
+/// Drives the personalised baseline through a whole stream, answered by a simulated crowd of each class.
+pub(crate) fn run_plbu(
+    mut mechanism: Plbu,
+    members: &Members,
+    stream: &CountStream,
+    smooth: impl FnMut(Release) -> Release,
+    random: &mut SeededRandom,
+) -> Result<CountOutcome, RunError> {
+    let mut bytes = 0;
+    let outcome = drive(stream, smooth, |timestamp, counts| {
+        let split = members.split(counts, random)?;
+        let questions = mechanism.open(timestamp).map_err(RunError::failed)?;
+        let answers = questions.iter().zip(split.chunks(stream.domain())).map(|(question, counts)| {
+            if counts.iter().all(|count| *count == 0) {
+                return Ok(None);
+            }
+            let oracle = question.oracle().map_err(RunError::failed)?;
+            bytes += counts.iter().sum::<u64>() * oracle.report_length() as u64;
+            estimate_of(&oracle, counts, random).map(Some).map_err(RunError::failed)
+        });
+        let answers: Vec<_> = answers.collect::<Result<_, _>>()?;
+        mechanism.answer(timestamp, &answers).map_err(RunError::failed)
+    })?;
+    Ok(CountOutcome { bytes, ..outcome })
 }

@@ -9,6 +9,7 @@ pub mod published;
 use std::sync::LazyLock;
 
 use tidegate::mechanisms::{Family, Mechanism, Preset};
+use tidegate::release::Release;
 use tidegate::scalar::{Publication, Scalar, ScalarKind, ScalarSettings, Smoother};
 use tidegate_kernel::SeededRandom;
 
@@ -136,15 +137,25 @@ impl OnNumbers for ScalarSubject {
     ) -> Result<NumberOutcome, RunError> {
         let smooth = settings.smoothing();
         let settings = self.settings(stream, settings)?;
-        let mut mechanism = Scalar::new(self.kind, settings).map_err(RunError::unsupported)?;
-        let mut releases = Vec::with_capacity(stream.values().len());
-        for (timestamp, value) in (0_u64..).zip(stream.values()) {
-            let reading = mechanism.seal(timestamp, *value).map_err(RunError::failed)?;
-            mechanism.push_into(reading, random, &mut releases).map_err(RunError::failed)?;
-        }
-        releases.extend(mechanism.finish(random).map_err(RunError::failed)?);
-        let numbers = releases.into_iter().map(smooth).filter_map(|release| release.statistic.number());
-        let (values, variances) = numbers.map(|number| (number.value, number.variance)).unzip();
-        Ok(NumberOutcome { values, variances })
+        let mechanism = Scalar::new(self.kind, settings).map_err(RunError::unsupported)?;
+        run_scalar(mechanism, stream, smooth, random)
     }
+}
+
+/// Drives a mechanism through a whole stream.
+pub(crate) fn run_scalar(
+    mut mechanism: Scalar,
+    stream: &NumberStream,
+    smooth: impl FnMut(Release) -> Release,
+    random: &mut SeededRandom,
+) -> Result<NumberOutcome, RunError> {
+    let mut releases = Vec::with_capacity(stream.values().len());
+    for (timestamp, value) in (0_u64..).zip(stream.values()) {
+        let reading = mechanism.seal(timestamp, *value).map_err(RunError::failed)?;
+        mechanism.push_into(reading, random, &mut releases).map_err(RunError::failed)?;
+    }
+    releases.extend(mechanism.finish(random).map_err(RunError::failed)?);
+    let numbers = releases.into_iter().map(smooth).filter_map(|release| release.statistic.number());
+    let (values, variances) = numbers.map(|number| (number.value, number.variance)).unzip();
+    Ok(NumberOutcome { values, variances })
 }

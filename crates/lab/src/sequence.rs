@@ -24,6 +24,7 @@ use tidegate::sequence::channel::{Channel, Parts};
 use tidegate::sequence::crr::{self, Crr, Guarantee};
 use tidegate::sequence::distance::Distance;
 use tidegate::sequence::model::{Background, Model, Order, Smoothing};
+use tidegate::spec::SequenceMachine;
 use tidegate_kernel::primitives::{ChannelLimits, ChannelParts, SymbolBatch, SymbolChannel};
 use tidegate_kernel::{Epsilon, Ledger, SeededRandom, Window};
 
@@ -191,12 +192,8 @@ fn with_baseline(
     random: &mut SeededRandom,
 ) -> Result<Vec<u32>, RunError> {
     let settings = baseline::BaselineSettings::new(domain, settings.epsilon);
-    let mut mechanism = Baseline::new(kind, settings).map_err(RunError::unsupported)?;
-    let answer = |(timestamp, symbol): (u64, &u32)| {
-        let sealed = mechanism.seal(timestamp, *symbol).map_err(RunError::failed)?;
-        answer_of(&mechanism.step(&sealed, random).map_err(RunError::failed)?)
-    };
-    (0..).zip(sequence).map(answer).collect()
+    let mechanism = Baseline::new(kind, settings).map_err(RunError::unsupported)?;
+    answers(SequenceMachine::Baseline(Box::new(mechanism)), sequence, random)
 }
 
 fn with_crr(
@@ -205,16 +202,59 @@ fn with_crr(
     settings: crr::CrrSettings,
     random: &mut SeededRandom,
 ) -> Result<Vec<u32>, RunError> {
-    let mut mechanism = Crr::new(Arc::clone(model), settings).map_err(RunError::unsupported)?;
-    let answer = |(timestamp, symbol): (u64, &u32)| {
-        let sealed = mechanism.seal(timestamp, *symbol).map_err(RunError::failed)?;
-        answer_of(&mechanism.step(&sealed, random).map_err(RunError::failed)?)
-    };
-    (0..).zip(sequence).map(answer).collect()
+    let mechanism = Crr::new(Arc::clone(model), settings).map_err(RunError::unsupported)?;
+    answers(SequenceMachine::Crr(Box::new(mechanism)), sequence, random)
+}
+
+/// Answers a sequence symbol by symbol, or batch by batch; symbols after the last whole batch have no answer.
+pub(crate) fn answers(
+    mut mechanism: SequenceMachine,
+    sequence: &[u32],
+    random: &mut SeededRandom,
+) -> Result<Vec<u32>, RunError> {
+    let mut answers = Vec::with_capacity(sequence.len());
+    if let SequenceMachine::Batched(mechanism) = &mut mechanism {
+        answer_batches(mechanism, sequence, &mut answers, random)?;
+        return Ok(answers);
+    }
+    for (timestamp, symbol) in (0..).zip(sequence) {
+        let release = match &mut mechanism {
+            SequenceMachine::Crr(mechanism) => {
+                let sealed = mechanism.seal(timestamp, *symbol).map_err(RunError::failed)?;
+                mechanism.step(&sealed, random).map_err(RunError::failed)?
+            }
+            SequenceMachine::Baseline(mechanism) => {
+                let sealed = mechanism.seal(timestamp, *symbol).map_err(RunError::failed)?;
+                mechanism.step(&sealed, random).map_err(RunError::failed)?
+            }
+            SequenceMachine::Batched(_) => return Err(RunError::failed("batches are answered together")),
+        };
+        answers.push(answer_of(&release)?);
+    }
+    Ok(answers)
+}
+
+/// Answers whole batches, and returns the symbols after the last of them.
+fn answer_batches<'a>(
+    mechanism: &mut Batched,
+    sequence: &'a [u32],
+    answers: &mut Vec<u32>,
+    random: &mut SeededRandom,
+) -> Result<&'a [u32], RunError> {
+    let batches = sequence.chunks_exact(mechanism.settings().length as usize);
+    let rest = batches.remainder();
+    for (timestamp, symbols) in (0..).zip(batches) {
+        let mut batch = mechanism.gather().map_err(RunError::failed)?;
+        symbols.iter().try_for_each(|symbol| batch.push(*symbol)).map_err(RunError::failed)?;
+        for release in &mechanism.answer(timestamp, batch, random).map_err(RunError::failed)? {
+            answers.push(answer_of(release)?);
+        }
+    }
+    Ok(rest)
 }
 
 /// How many symbols can be answered together, at least two; `None` where not even those.
-fn longest_part(domain: u32) -> Option<u32> {
+pub(crate) fn longest_part(domain: u32) -> Option<u32> {
     let fits = |length: &u32| u64::from(domain).checked_pow(*length).is_some_and(|size| size <= CLUSTER_LIMIT);
     (2..u64::BITS).take_while(fits).last()
 }
@@ -243,17 +283,8 @@ fn with_batches(
     let symbols = u32::try_from(length.get()).map_err(RunError::unsupported)?;
     let settings = batched_settings(model.domain(), symbols, step)?;
     let mut mechanism = Batched::new(Arc::clone(model), settings).map_err(RunError::unsupported)?;
-    let batches = sequence.chunks_exact(length.get());
-    let rest = batches.remainder();
     let mut answers = Vec::with_capacity(sequence.len());
-    for (timestamp, symbols) in (0..).zip(batches) {
-        let mut batch = mechanism.gather().map_err(RunError::failed)?;
-        symbols.iter().try_for_each(|symbol| batch.push(*symbol)).map_err(RunError::failed)?;
-        let releases = mechanism.answer(timestamp, batch, random).map_err(RunError::failed)?;
-        for release in &releases {
-            answers.push(answer_of(release)?);
-        }
-    }
+    let rest = answer_batches(&mut mechanism, sequence, &mut answers, random)?;
     if !rest.is_empty() {
         answers.extend(last_batch(&mechanism, rest, step, random).map_err(RunError::Failed)?);
     }

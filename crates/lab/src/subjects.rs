@@ -60,6 +60,7 @@ impl OnCounts for Constant {
             variances: Vec::new(),
             trees: Vec::new(),
             reports: 0,
+            bytes: 0,
         })
     }
 }

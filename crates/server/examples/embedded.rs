@@ -45,7 +45,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         } }),
         json!({ "name": "load", "tick": 1, "spec": {
             "family": "scalar", "mechanism": "laplace", "epsilon": 1,
-            "domain": { "low": 0, "high": 100 }, "outside": "clamp",
+            "domain": { "low": 0, "high": 100 }, "protects": "reading", "outside": "clamp",
         } }),
     ];
     let streams = streams.into_iter().map(serde_json::from_value).collect::<Result<Vec<Declaration>, _>>()?;

@@ -13,6 +13,7 @@ const SPEC: &str = r#"
     epsilon = 1.0                        # of each timestamp
     delay = 10
     domain = { low = 0, high = 612 }
+    protects = "reading"
 "#;
 
 fn main() -> Result<(), Box<dyn Error>> {

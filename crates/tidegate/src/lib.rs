@@ -52,6 +52,7 @@
 
 pub mod central;
 pub mod estimate;
+pub mod jumps;
 pub mod local;
 pub mod mechanisms;
 pub mod names;

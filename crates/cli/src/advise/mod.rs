@@ -1,25 +1,28 @@
 //! `tidegate advise`: which mechanism to take, and which error to expect of it.
 
+mod check;
 mod question;
 mod render;
 
 use std::num::{NonZeroU64, NonZeroUsize};
+use std::path::PathBuf;
 use std::str::FromStr;
-use std::thread;
 
 use clap::{Args, ValueEnum};
 use tidegate::names::UnknownName;
 use tidegate_kernel::Epsilon;
 use tidegate_lab::advise::solve::{Unknown, solve};
-use tidegate_lab::advise::{AdviseError, Data, Request, Sample, Simulation, advise, metrics_of, streams};
+use tidegate_lab::advise::{
+    AdviseError, Chosen, ClassShare, Data, Question, Sample, Simulation, metrics_of, recommend_among, streams_of,
+};
+use tidegate_lab::experiment::Subject;
 use tidegate_lab::metrics::Metric;
 use tidegate_lab::stream::StreamKind;
 
-use crate::arguments::at_least_one;
+use crate::arguments::{at_least_one, threads_or_all};
 use crate::failure::{Failure, complain};
 use crate::input::Input;
 use crate::output::Output;
-use question::from_spec;
 use render::{About, advice_json, advice_text, needs_json, needs_text};
 
 /// Predict the error of each mechanism that applies, rank them, and say why.
@@ -55,7 +58,7 @@ use render::{About, advice_json, advice_text, needs_json, needs_text};
 )]
 pub(crate) struct Advise {
     /// What is to be released
-    #[arg(long, value_enum, required_unless_present = "spec", conflicts_with = "spec")]
+    #[arg(long, value_enum, required_unless_present_any = ["spec", "check"], conflicts_with = "spec")]
     kind: Option<KindName>,
 
     /// Who may see raw values: nobody but the device, or a curator; for numbers a curator unless given
@@ -72,7 +75,7 @@ pub(crate) struct Advise {
         value_name = "D|LO..HI",
         allow_hyphen_values = true,
         conflicts_with = "spec",
-        required_unless_present = "spec"
+        required_unless_present_any = ["spec", "check"]
     )]
     domain: Option<String>,
 
@@ -104,14 +107,40 @@ pub(crate) struct Advise {
     #[arg(long, value_name = "FILE|-")]
     sample: Option<String>,
 
+    /// Classes of users with a guarantee each, separated by commas: NAME:EPSILON:WINDOW[:SIZE]; for counts
+    #[arg(
+        long,
+        value_name = "CLASS",
+        value_delimiter = ',',
+        value_parser = question::class,
+        conflicts_with_all = ["spec", "epsilon", "window"]
+    )]
+    classes: Vec<ClassShare>,
+
+    /// The sizes of the classes of the spec relative to each other; equal unless given
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = at_least_one::<NonZeroU64>, requires = "spec")]
+    class_sizes: Vec<NonZeroU64>,
+
+    /// Judge by the error of ranges of values, in the order of the domain, instead of that of each value; for counts
+    #[arg(long)]
+    ranges: bool,
+
+    /// Leave out mechanisms whose users send more bytes in a timestamp on average; for counts with --trust local
+    #[arg(long, value_name = "BYTES")]
+    most_bytes: Option<f64>,
+
     /// The error that is to be small: mse, mae, mre, amre or ajsd for counts, mse, mae or mre for numbers,
-    /// error_rate, mae, mse or histogram_distance for symbols; the first unless given
+    /// error_rate, mae, mse or histogram_distance for symbols; the first unless given or the spec says otherwise
     #[arg(long, value_parser = metric)]
     metric: Option<Metric>,
 
     /// Compare these mechanisms only, separated by commas
     #[arg(long, value_delimiter = ',')]
     mechanism: Vec<String>,
+
+    /// Write the spec of the recommended mechanism, with comments, for tidegate release
+    #[arg(long, value_name = "FILE|-", conflicts_with = "target_error")]
+    write_spec: Option<String>,
 
     /// Solve for what this error needs
     #[arg(long, value_name = "ERROR", requires = "solve")]
@@ -136,6 +165,14 @@ pub(crate) struct Advise {
     /// How many threads to use; all cores unless given. Results do not depend on it
     #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroUsize>)]
     threads: Option<NonZeroUsize>,
+
+    /// Hold advice against what is measured on twenty streams instead, and print a page of Markdown
+    #[arg(long, hide = true, conflicts_with_all = ["spec", "sample", "write_spec"])]
+    check: bool,
+
+    /// The directory with the folders of the real data sets, for --check
+    #[arg(long, hide = true, value_name = "DIR", env = "TIDEGATE_DATA", hide_env_values = true)]
+    data_dir: Option<PathBuf>,
 
     /// Print JSON instead of a table
     #[arg(long)]
@@ -176,52 +213,64 @@ fn metric(name: &str) -> Result<Metric, UnknownName> {
 
 impl Advise {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        let subject = match &self.spec {
-            Some(spec) => from_spec(spec, self.population)?,
-            None => self.subject_of_options()?,
-        };
-        let needs_epsilon = !matches!(self.solve, Some(UnknownQuantity::Epsilon));
-        let epsilon = match subject.epsilon {
-            Some(epsilon) => epsilon,
-            None if needs_epsilon => return Err(Failure::input("--epsilon is needed: the privacy budget")),
-            None => Epsilon::budget(1.0).map_err(Failure::run)?,
-        };
-        let request = Request {
-            data: subject.data,
-            trust: subject.trust,
-            epsilon,
-            window: subject.window,
-            delay: subject.delay,
-            metric: self.metric.unwrap_or(metrics_of(subject.data.kind())[0]),
-        };
-        request.check().map_err(refused)?;
-        let subjects = request.chosen(&self.mechanism).map_err(refused)?;
-        let sample = self.sample.as_deref().map(|name| read_sample(name, &request.data)).transpose()?;
-        let threads = self.threads.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
-        let simulation = Simulation { repeats: self.repeats, length: self.length, seed: self.seed, threads };
-        let streams = streams(&request, sample.as_ref(), &simulation).map_err(refused)?;
+        if self.write_spec.as_deref() == Some("-") && self.output == "-" {
+            return Err(Failure::input("--write-spec - needs an --output FILE for the advice itself"));
+        }
+        if self.check {
+            return self.run_check();
+        }
+        let question = self.question()?;
+        let sample = self.sample.as_deref().map(|name| read_sample(name, &question.request().data)).transpose()?;
+        let threads = threads_or_all(self.threads);
+        let simulation =
+            Simulation { repeats: self.repeats, length: self.length, ..Simulation::new(self.seed, threads) };
         let mut output = Output::create(&self.output)?;
-        let about = About { request: &request, streams: &streams, sample: sample.as_ref(), spec: subject.mechanism };
         let text = match (self.target_error, self.solve) {
-            (Some(target), Some(unknown)) => {
-                let unknown = match unknown {
-                    UnknownQuantity::Epsilon => Unknown::Epsilon,
-                    UnknownQuantity::Population => Unknown::Population,
-                };
-                let needs = solve(&request, &subjects, &streams, &simulation, target, unknown).map_err(refused)?;
-                if self.json {
-                    needs_json(&about, target, unknown, &needs)?
-                } else {
-                    needs_text(&about, target, unknown, &needs)
-                }
-            }
+            (Some(target), Some(unknown)) => self.needs(&question, sample.as_ref(), &simulation, target, unknown)?,
             _ => {
-                let advice = advise(&request, &subjects, &streams, &simulation).map_err(refused)?;
-                if self.json { advice_json(&about, &advice)? } else { advice_text(&about, &advice) }
+                let found = recommend_among(&question, &self.mechanism, sample.as_ref(), &simulation);
+                let found = found.map_err(refused)?;
+                let about = About { question: &question, streams: &found.streams, sample: sample.as_ref() };
+                let text = if self.json { advice_json(&about, &found)? } else { advice_text(&about, &found) };
+                self.write_spec(found.chosen.as_ref())?;
+                text
             }
         };
         output.write(&text)?;
         output.finish()
+    }
+
+    fn needs(
+        &self,
+        question: &Question,
+        sample: Option<&Sample>,
+        simulation: &Simulation,
+        target: f64,
+        unknown: UnknownQuantity,
+    ) -> Result<String, Failure> {
+        let unknown = match unknown {
+            UnknownQuantity::Epsilon => Unknown::Epsilon,
+            UnknownQuantity::Population => Unknown::Population,
+        };
+        let streams = streams_of(question, sample, simulation).map_err(refused)?;
+        let (candidates, _) = question.candidates_named(&self.mechanism).map_err(refused)?;
+        let subjects: Vec<&dyn Subject> = candidates.iter().map(|candidate| candidate as &dyn Subject).collect();
+        let needs = solve(question.request(), &subjects, &streams, simulation, target, unknown).map_err(refused)?;
+        let about = About { question, streams: &streams, sample };
+        if self.json {
+            needs_json(&about, target, unknown, &needs)
+        } else {
+            Ok(needs_text(&about, target, unknown, &needs))
+        }
+    }
+
+    fn write_spec(&self, chosen: Option<&Chosen>) -> Result<(), Failure> {
+        let Some(name) = &self.write_spec else { return Ok(()) };
+        let none = "no mechanism can be recommended, so there is no spec to write";
+        let chosen = chosen.ok_or_else(|| Failure::input(none))?;
+        let mut file = Output::create(name)?;
+        file.write(&chosen.text)?;
+        file.finish()
     }
 }
 

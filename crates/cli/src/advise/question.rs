@@ -2,29 +2,55 @@
 
 use std::num::NonZeroU64;
 
-use tidegate::spec::{SpecError, StreamSpec};
+use tidegate::spec::ClassSpec;
 use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Epsilon, Grid};
-use tidegate_lab::advise::{Data, Trust};
+use tidegate_lab::advise::{AdviseError, ClassShare, Data, Question, Request, Trust, metrics_of};
+use tidegate_lab::metrics::Metric;
 
-use super::{Advise, KindName, TrustName, UnknownQuantity};
+use super::{Advise, KindName, TrustName, UnknownQuantity, refused};
 use crate::arguments::domain;
 use crate::failure::Failure;
 use crate::spec::Spec;
 
-/// The stream that advice is asked for, without the metric.
-pub(super) struct Subject {
-    pub(super) data: Data,
-    pub(super) trust: Trust,
-    pub(super) epsilon: Option<Epsilon>,
-    pub(super) window: NonZeroU64,
-    pub(super) delay: u64,
-    /// The mechanism that a spec names.
-    pub(super) mechanism: Option<&'static str>,
-}
+const DEFAULT_WINDOW: NonZeroU64 = NonZeroU64::MIN.saturating_add(19);
 
 impl Advise {
-    pub(super) fn subject_of_options(&self) -> Result<Subject, Failure> {
+    /// Returns the question of the options, or of the spec.
+    pub(super) fn question(&self) -> Result<Question, Failure> {
+        let question = match &self.spec {
+            Some(spec) => self.of_spec(spec)?,
+            None => self.of_options()?,
+        };
+        let metric = self.metric.unwrap_or(question.request().metric);
+        let question = question.with_metric(if self.ranges { of_ranges(metric)? } else { metric });
+        let question = match self.most_bytes {
+            Some(bytes) if bytes > 0.0 => question.with_most_bytes(bytes),
+            Some(_) => return Err(Failure::input("--most-bytes must be above 0")),
+            None => question,
+        };
+        question.request().check().map_err(refused)?;
+        Ok(question)
+    }
+
+    /// The question of a spec. --population replaces the spec's, and is needed where the spec has none.
+    fn of_spec(&self, name: &str) -> Result<Question, Failure> {
+        let spec = Spec::read(name)?;
+        let question = Question::of_spec(&spec.stream, self.population).map_err(|error| match error {
+            AdviseError::Spec(error) => spec.refused(&error),
+            other => refused(other),
+        })?;
+        let classes = question.classes();
+        if !self.class_sizes.is_empty() && self.class_sizes.len() != classes {
+            let given = self.class_sizes.len();
+            return Err(Failure::input(format_args!(
+                "--class-sizes has {given} sizes, but the spec {classes} classes"
+            )));
+        }
+        Ok(question.with_shares(self.class_sizes.clone()))
+    }
+
+    fn of_options(&self) -> Result<Question, Failure> {
         let text = self.domain.as_deref().unwrap_or_default();
         let values = || -> Result<u32, Failure> {
             let number: Option<u32> = text.parse().ok();
@@ -32,8 +58,8 @@ impl Advise {
                 Failure::input(format_args!("--domain is the number of values, at least 2; {text:?} was given"))
             })
         };
-        let only_numbers = |given: bool, option: &str| match given {
-            true => Err(Failure::input(format_args!("{option} is for numbers only"))),
+        let only_for = |given: bool, option: &str, kind: &str| match given {
+            true => Err(Failure::input(format_args!("{option} is for {kind} only"))),
             false => Ok(()),
         };
         let (data, usual) = match self.kind {
@@ -44,8 +70,8 @@ impl Advise {
                 (Data::Numbers { grid, protects }, Some(Trust::Curator))
             }
             kind => {
-                only_numbers(self.resolution.is_some(), "--resolution")?;
-                only_numbers(self.contribution.is_some(), "--contribution")?;
+                only_for(self.resolution.is_some(), "--resolution", "numbers")?;
+                only_for(self.contribution.is_some(), "--contribution", "numbers")?;
                 if matches!(kind, Some(KindName::Symbols)) {
                     (Data::Symbols { domain: values()? }, Some(Trust::Local))
                 } else {
@@ -58,95 +84,71 @@ impl Advise {
                 }
             }
         };
-        no_users(&data, self.population)?;
+        if !matches!(data, Data::Counts { .. }) {
+            if self.population.is_some() {
+                return Err(refused(AdviseError::NoUsers { kind: data.kind() }));
+            }
+            only_for(!self.classes.is_empty(), "--classes", "counts")?;
+            only_for(self.most_bytes.is_some(), "--most-bytes", "counts")?;
+        }
         let given = self.trust.map(|trust| match trust {
             TrustName::Local => Trust::Local,
             TrustName::Curator => Trust::Curator,
         });
         let missing = || Failure::input("--trust is needed for counts: local, or curator");
-        Ok(Subject {
+        let question = Question::new(Request {
             data,
             trust: given.or(usual).ok_or_else(missing)?,
-            epsilon: self.epsilon,
+            epsilon: self.budget()?,
             window: self.window.unwrap_or(DEFAULT_WINDOW),
             delay: self.delay.unwrap_or_default(),
-            mechanism: None,
-        })
+            metric: metrics_of(data.kind())[0],
+        });
+        if self.classes.is_empty() {
+            return Ok(question);
+        }
+        Ok(question.with_classes(self.classes.clone()))
+    }
+
+    fn budget(&self) -> Result<Epsilon, Failure> {
+        let solved = matches!(self.solve, Some(UnknownQuantity::Epsilon));
+        match self.epsilon.or_else(|| self.classes.iter().map(|class| class.class.epsilon).min()) {
+            Some(epsilon) => Ok(epsilon),
+            None if solved => Epsilon::budget(1.0).map_err(Failure::run),
+            None => Err(Failure::input("--epsilon is needed: the privacy budget")),
+        }
     }
 }
 
-const DEFAULT_WINDOW: NonZeroU64 = NonZeroU64::MIN.saturating_add(19);
+/// The same error, of ranges of values.
+fn of_ranges(metric: Metric) -> Result<Metric, Failure> {
+    match metric {
+        Metric::Mse | Metric::RangeMse => Ok(Metric::RangeMse),
+        Metric::Mae | Metric::RangeMae => Ok(Metric::RangeMae),
+        Metric::Mre | Metric::RangeMre => Ok(Metric::RangeMre),
+        other => Err(Failure::input(format_args!("--ranges is for counts, by mse, mae or mre; not for {other}"))),
+    }
+}
 
-const ONE_GUARANTEE: &str =
-    "there is advice for one guarantee for all users only: a spec with epsilon and window, without classes";
-
-/// Reads the stream from a spec. `population` replaces the spec's, and is needed where the spec has none.
-pub(super) fn from_spec(name: &str, population: Option<NonZeroU64>) -> Result<Subject, Failure> {
-    let spec = Spec::read(name)?;
-    let refused = |error: SpecError| spec.refused(&error);
-    let subject = match &spec.stream {
-        StreamSpec::Scalar(stream) => {
-            let settings = stream.settings().map_err(refused)?;
-            Subject {
-                data: Data::Numbers { grid: settings.grid, protects: settings.protects },
-                trust: Trust::Curator,
-                epsilon: Some(stream.epsilon),
-                window: NonZeroU64::MIN,
-                delay: stream.delay.into(),
-                mechanism: Some(spec.stream.mechanism().name()),
-            }
-        }
-        StreamSpec::Local(stream) => {
-            if stream.classes.is_some() {
-                return Err(Failure::input(format_args!("{name}: {ONE_GUARANTEE}")));
-            }
-            let settings = stream.settings().map_err(refused)?;
-            Subject {
-                data: Data::Counts { domain: settings.domain, population: population.unwrap_or(settings.population) },
-                trust: Trust::Local,
-                epsilon: Some(settings.epsilon),
-                window: settings.window,
-                delay: 0,
-                mechanism: Some(spec.stream.mechanism().name()),
-            }
-        }
-        StreamSpec::Central(stream) => {
-            let (Some(epsilon), Some(window)) = (stream.epsilon, stream.window) else {
-                return Err(Failure::input(format_args!("{name}: {ONE_GUARANTEE}")));
-            };
-            let missing = || Failure::input("--population is needed with this spec: the number of users");
-            Subject {
-                data: Data::Counts {
-                    domain: stream.values().map_err(refused)?.count(),
-                    population: population.ok_or_else(missing)?,
-                },
-                trust: Trust::Curator,
-                epsilon: Some(epsilon),
-                window,
-                delay: 0,
-                mechanism: Some(spec.stream.mechanism().name()),
-            }
-        }
-        StreamSpec::Sequence(stream) => Subject {
-            data: Data::Symbols { domain: stream.values().map_err(refused)?.count() },
-            trust: Trust::Local,
-            epsilon: Some(stream.epsilon),
-            window: NonZeroU64::MIN,
-            delay: stream.length.unwrap_or(1).saturating_sub(1).into(),
-            mechanism: Some(spec.stream.mechanism().name()),
-        },
-        other => {
-            return Err(Failure::input(format_args!("{name}: there is no advice for the family {}", other.family())));
-        }
+/// Reads a class: NAME:EPSILON:WINDOW, and its size relative to the others, 1 unless given.
+pub(super) fn class(text: &str) -> Result<ClassShare, String> {
+    let expected =
+        || format!("expected NAME:EPSILON:WINDOW or NAME:EPSILON:WINDOW:SIZE, like careful:0.2:40; not {text}");
+    let parts: Vec<&str> = text.split(':').collect();
+    let (name, epsilon, window, size) = match parts[..] {
+        [name, epsilon, window] => (name, epsilon, window, "1"),
+        [name, epsilon, window, size] => (name, epsilon, window, size),
+        _ => return Err(expected()),
     };
-    no_users(&subject.data, population)?;
-    Ok(subject)
-}
-
-/// Only counts have a population.
-fn no_users(data: &Data, population: Option<NonZeroU64>) -> Result<(), Failure> {
-    if population.is_none() || matches!(data, Data::Counts { .. }) {
-        return Ok(());
+    if name.is_empty() {
+        return Err(expected());
     }
-    Err(Failure::input(format_args!("--population is for counts: a stream of {} has none", data.kind())))
+    Ok(ClassShare {
+        class: ClassSpec {
+            name: name.to_owned(),
+            epsilon: epsilon.parse().map_err(|_| expected())?,
+            window: window.parse().map_err(|_| expected())?,
+        },
+        share: size.parse().map_err(|_| expected())?,
+    })
 }

@@ -1,25 +1,32 @@
 //! Advice as text and as JSON.
 
 use serde_json::{Value, json};
+use tidegate::jumps::{JumpSight, JumpUnit};
 use tidegate_kernel::Epsilon;
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::primitives::Protects;
 use tidegate_lab::DataStream;
 use tidegate_lab::advise::solve::{Answer, Need, SIMULATION_TOLERANCE, TOLERANCE, Unknown};
-use tidegate_lab::advise::{Advice, Data, OracleAdvice, Prediction, Request, Sample, Unpredicted};
+use tidegate_lab::advise::{
+    Data, OracleAdvice, Prediction, Question, Recommendation, Request, Sample, SpecSubject, Unpredicted,
+};
+use tidegate_lab::experiment::Subject as _;
 
 use crate::failure::Failure;
 use crate::table::{layout, short};
 
 /// The stream, its sample and its spec, for the heading.
 pub(super) struct About<'a> {
-    pub(super) request: &'a Request,
+    pub(super) question: &'a Question,
     pub(super) streams: &'a [DataStream],
     pub(super) sample: Option<&'a Sample>,
-    pub(super) spec: Option<&'static str>,
 }
 
 impl About<'_> {
+    const fn request(&self) -> &Request {
+        self.question.request()
+    }
+
     /// The streams that errors were predicted on, in words.
     fn on(&self) -> String {
         match self.sample {
@@ -29,6 +36,9 @@ impl About<'_> {
             }
             None => {
                 let names: Vec<_> = self.streams.iter().map(DataStream::name).collect();
+                if names == ["model"] {
+                    return "a stream drawn from the spec's model".to_owned();
+                }
                 format!("typical streams: {}", names.join(", "))
             }
         }
@@ -36,7 +46,7 @@ impl About<'_> {
 
     /// All that is given, without what is solved for.
     fn heading(&self, solved: Option<Unknown>) -> String {
-        let Request { data, trust, epsilon, window, delay, metric } = self.request;
+        let Request { data, trust, epsilon, window, delay, metric } = self.request();
         let what = match data {
             Data::Counts { domain, population } => {
                 let users = match solved {
@@ -59,13 +69,17 @@ impl About<'_> {
             Some(Unknown::Epsilon) => String::new(),
             _ => format!(", epsilon {epsilon}"),
         };
-        format!("{what}{budget}; {metric}\non {}\n", self.on())
+        let classes = match self.question.classes() {
+            0 => String::new(),
+            number => format!(", the strictest of {number} classes"),
+        };
+        format!("{what}{budget}{classes}; {metric}\non {}\n", self.on())
     }
 
     /// What a sample tells, and what was taken off.
     fn movement(&self) -> Option<String> {
         let sample = self.sample?;
-        if matches!(self.request.data, Data::Symbols { .. }) {
+        if matches!(self.request().data, Data::Symbols { .. }) {
             let noise = "symbols state no variance, so nothing is taken off: released ones make a stream look more \
                          restless than it is";
             return Some(noise.to_owned());
@@ -84,7 +98,7 @@ impl About<'_> {
     }
 
     fn json(&self) -> serde_json::Map<String, Value> {
-        let Request { data, trust, epsilon, window, delay, metric } = self.request;
+        let Request { data, trust, epsilon, window, delay, metric } = self.request();
         let mut map = serde_json::Map::new();
         let mut put = |key: &str, value: Value| map.insert(key.to_owned(), value);
         put("kind", json!(data.kind().name()));
@@ -122,15 +136,20 @@ impl About<'_> {
     }
 }
 
-pub(super) fn advice_json(about: &About<'_>, advice: &Advice) -> Result<String, Failure> {
+pub(super) fn advice_json(about: &About<'_>, found: &Recommendation) -> Result<String, Failure> {
+    let advice = &found.advice;
     let mut map = about.json();
     let entry = |prediction: &Prediction| {
         let on = prediction.on.iter().map(|(stream, summary)| {
             json!({ "stream": stream, "mean": summary.mean, "standard_error": summary.standard_error })
         });
+        let candidate = candidate_of(found, prediction);
         json!({
             "mechanism": prediction.mechanism, "method": prediction.method.name(), "error": prediction.error,
             "low": prediction.low, "high": prediction.high, "on": on.collect::<Vec<_>>(),
+            "bytes_per_user": prediction.bytes, "is_spec": candidate.is_some_and(SpecSubject::is_own),
+            "needs_model": candidate.is_some_and(|candidate| !candidate.is_complete()),
+            "jumps": candidate.and_then(|candidate| JumpSight::of(candidate.spec())).map(jumps_json),
         })
     };
     let oracles = advice.oracles.as_ref().map(|(epsilon, oracles)| {
@@ -140,8 +159,10 @@ pub(super) fn advice_json(about: &About<'_>, advice: &Advice) -> Result<String, 
         let best = best_oracle(about, *epsilon);
         json!({ "epsilon": epsilon.as_f64(), "best": best, "oracles": list.collect::<Vec<_>>() })
     });
+    let own = found.candidates.iter().find(|candidate| candidate.is_own());
     map.insert("best".to_owned(), json!(advice.ranking.first().map(|first| first.mechanism)));
-    map.insert("spec_mechanism".to_owned(), json!(about.spec));
+    map.insert("recommended".to_owned(), json!(found.chosen.as_ref().map(|chosen| chosen.mechanism.name())));
+    map.insert("spec_mechanism".to_owned(), json!(own.map(|own| own.name())));
     map.insert("ranking".to_owned(), advice.ranking.iter().map(entry).collect());
     map.insert("unpredicted".to_owned(), unpredicted_json(advice.unpredicted.iter()));
     map.insert("why".to_owned(), json!(advice.why));
@@ -150,29 +171,81 @@ pub(super) fn advice_json(about: &About<'_>, advice: &Advice) -> Result<String, 
     Ok(serde_json::to_string_pretty(&map).map_err(Failure::run)? + "\n")
 }
 
+fn candidate_of<'a>(found: &'a Recommendation, prediction: &Prediction) -> Option<&'a SpecSubject> {
+    found.candidates.get(prediction.place?)
+}
+
+fn jumps_json(sight: JumpSight) -> Value {
+    match sight {
+        JumpSight::BySize { at_once, unit } => {
+            let unit = match unit {
+                JumpUnit::Users => "users",
+                JumpUnit::Share => "share",
+                JumpUnit::Reading => "reading",
+            };
+            json!({ "seen_at_once": at_once, "unit": unit, "timestamps": null })
+        }
+        JumpSight::OfAnySize { timestamps } => json!({ "seen_at_once": null, "unit": null, "timestamps": timestamps }),
+    }
+}
+
+/// Which jumps a mechanism may miss, and for how long.
+fn jumps_text(name: &str, sight: JumpSight) -> String {
+    let sees = match sight {
+        JumpSight::BySize { at_once, unit } => {
+            let unit = match unit {
+                JumpUnit::Users => " users",
+                JumpUnit::Share => " of the users",
+                JumpUnit::Reading => "",
+            };
+            let impossible = matches!(sight, JumpSight::BySize { unit: JumpUnit::Share, at_once } if at_once > 1.0);
+            let first = if impossible { "none".to_owned() } else { format!("one of {}{unit}", short(at_once)) };
+            let (third, tenth) = (at_once / 3.0, at_once / 10.0);
+            format!(
+                "{first} at once, one of {}{unit} within about {:.0} timestamps and one of {} within about {:.0}",
+                short(third),
+                sight.timestamps(third),
+                short(tenth),
+                sight.timestamps(tenth)
+            )
+        }
+        JumpSight::OfAnySize { timestamps } => format!("one of any size within about {timestamps:.0} timestamps"),
+    };
+    format!("Jumps: {name} sees {sees}; one that is over sooner may be missed.\n")
+}
+
 fn unpredicted_json<'a>(unpredicted: impl Iterator<Item = &'a Unpredicted>) -> Value {
     unpredicted.map(|one| json!({ "mechanism": one.mechanism, "why": one.why })).collect()
 }
 
 fn best_oracle(about: &About<'_>, epsilon: Epsilon) -> Option<&'static str> {
-    match about.request.data {
+    match about.request().data {
         Data::Counts { domain, .. } => Some(OracleKind::best(domain, epsilon).name()),
         Data::Numbers { .. } | Data::Symbols { .. } => None,
     }
 }
 
-pub(super) fn advice_text(about: &About<'_>, advice: &Advice) -> String {
-    let mut rows = vec![["", "mechanism", "error", "range", "by"].map(str::to_owned).to_vec()];
+pub(super) fn advice_text(about: &About<'_>, found: &Recommendation) -> String {
+    let advice = &found.advice;
+    let sends = advice.ranking.iter().any(|prediction| prediction.bytes.is_some());
+    let headings = ["", "mechanism", "error", "range", "by"].into_iter().chain(sends.then_some("bytes/user"));
+    let mut rows = vec![headings.map(str::to_owned).collect::<Vec<_>>()];
     for (place, prediction) in (1..).zip(&advice.ranking) {
         let range = format!("{} to {}", short(prediction.low), short(prediction.high));
-        let chosen = if about.spec == Some(prediction.mechanism) { " (the spec's)" } else { "" };
-        rows.push(vec![
+        let note = match candidate_of(found, prediction) {
+            Some(candidate) if candidate.is_own() => " (the spec's)",
+            Some(candidate) if !candidate.is_complete() => " (given a model)",
+            _ => "",
+        };
+        let mut row = vec![
             place.to_string(),
-            format!("{}{chosen}", prediction.mechanism),
+            format!("{}{note}", prediction.mechanism),
             short(prediction.error),
             range,
             prediction.method.name().to_owned(),
-        ]);
+        ];
+        row.extend(sends.then(|| prediction.bytes.map(short).unwrap_or_default()));
+        rows.push(row);
     }
     let mut text = about.heading(None);
     if let Some(movement) = about.movement() {
@@ -188,6 +261,15 @@ pub(super) fn advice_text(about: &About<'_>, advice: &Advice) -> String {
         };
         let list: Vec<_> = oracles.iter().map(oracle).collect();
         text += &format!("Oracle for reports at epsilon {epsilon}: {best}; by variance: {}\n", list.join(", "));
+    }
+    for prediction in &advice.ranking {
+        let sight = candidate_of(found, prediction).and_then(|candidate| JumpSight::of(candidate.spec()));
+        text += &sight.map(|sight| jumps_text(prediction.mechanism, sight)).unwrap_or_default();
+    }
+    let best = advice.ranking.first().map(|first| first.mechanism);
+    if let Some(chosen) = found.chosen.as_ref().filter(|chosen| Some(chosen.mechanism.name()) != best) {
+        let error = short(chosen.error);
+        text += &format!("Recommended without more knowledge: {}, with an error of {error}.\n", chosen.mechanism);
     }
     text + &unpredicted_text(advice.unpredicted.iter())
 }
@@ -267,7 +349,7 @@ pub(super) fn needs_text(
     );
     let movement = about.movement().map(|movement| format!("{movement}\n")).unwrap_or_default();
     let unpredicted = unpredicted_text(needs.iter().filter_map(|need| need.as_ref().err()));
-    let metric = about.request.metric;
+    let metric = about.request().metric;
     let (table, heading) = (layout(&rows), about.heading(Some(unknown)));
     format!(
         "Which {name} an error ({metric}) of {} needs\n{heading}{movement}\n{table}\n{tolerances}{unpredicted}",

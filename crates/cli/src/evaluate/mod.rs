@@ -1,7 +1,9 @@
 //! `tidegate evaluate`: the error of mechanisms, side by side.
 
 mod parameters;
+mod warnings;
 
+use std::collections::BTreeSet;
 use std::io::{self, IsTerminal};
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
@@ -36,7 +38,7 @@ use crate::failure::{Failure, complain};
 use crate::input::Input;
 use crate::output::Output;
 use crate::table::{layout_with, short};
-use parameters::{Parameters, uses_key};
+use parameters::Parameters;
 
 /// Measure the error of mechanisms on a data set, side by side.
 ///
@@ -333,7 +335,7 @@ impl Evaluate {
         } else {
             complain("note", format_args!("--seed {seed} repeats this run"));
         }
-        self.warn_of_unused(&chosen);
+        warnings::of_options(self, &chosen).iter().for_each(|warning| complain("warning", warning));
         if let Some(what) = stream.stand_in() {
             complain("note", format_args!("{} stands in for {what}", stream.name()));
         }
@@ -352,6 +354,9 @@ impl Evaluate {
             RunError::Unsupported(_) | RunError::Misfit(_) => Failure::input(error),
             _ => Failure::run(error),
         })?;
+        let of_findings: BTreeSet<_> =
+            findings.iter().flat_map(|finding| warnings::of_finding(finding, &stream)).collect();
+        of_findings.iter().for_each(|warning| complain("warning", warning));
         output.write(&if self.json {
             as_json(&stream, &plan, &findings)?
         } else {
@@ -459,31 +464,6 @@ impl Evaluate {
             Setting::Effort => self.effort.is_some(),
         }
     }
-
-    /// Says which options change nothing. They are no reason to stop: whoever tries one mechanism after the other with
-    /// the same options gets what they ask for, as soon as they know that some of it does not matter.
-    fn warn_of_unused(&self, chosen: &[&'static dyn Subject]) {
-        for setting in Setting::ALL.into_iter().filter(|setting| self.is_given(*setting)) {
-            let users = || chosen.iter().filter(|subject| subject.uses().contains(&setting));
-            let option = format!("--{}", setting.name().replace('_', "-"));
-            // The periods of queries are as long as the window at most.
-            let by_queries = setting == Setting::Window && self.queries;
-            if users().next().is_none() && !by_queries {
-                let names: Vec<&str> = chosen.iter().map(|subject| subject.name()).collect();
-                complain("warning", format_args!("{option} changes nothing for {}", names.join(", ")));
-            } else if setting == Setting::Window
-                && !by_queries
-                && self.is_given(Setting::Classes)
-                && users().all(|subject| subject.uses().contains(&Setting::Classes))
-            {
-                complain("warning", format_args!("{option} changes nothing: --classes says what users require"));
-            }
-        }
-        for key in self.parameters.given().filter(|key| !chosen.iter().any(|subject| uses_key(*subject, key))) {
-            let names: Vec<&str> = chosen.iter().map(|subject| subject.name()).collect();
-            complain("warning", format_args!("--{key} changes nothing for {}", names.join(", ")));
-        }
-    }
 }
 
 /// The window, unless told.
@@ -527,6 +507,7 @@ impl Serialize for Entry<'_> {
             map.serialize_entry(&format!("{metric}_se"), &summary.standard_error)?;
         }
         map.serialize_entry("seconds", &self.finding.time.as_secs_f64())?;
+        map.serialize_entry("warnings", &warnings::of_finding(self.finding, self.stream))?;
         map.end()
     }
 }

@@ -34,7 +34,7 @@ impl TableFormat {
     }
 
     /// Returns the text format; Parquet rows are converted to and from CSV.
-    pub(super) const fn text(self) -> Format {
+    pub(crate) const fn text(self) -> Format {
         match self {
             Self::Csv | Self::Parquet => Format::Csv,
             Self::Ndjson => Format::Ndjson,

@@ -19,6 +19,7 @@ use super::timeline::Timeline;
 use crate::failure::{Failure, complain};
 use crate::output::{Output, Reader};
 use crate::plot;
+use crate::warnings::Published;
 
 /// The reason for rejecting an entry.
 #[derive(Debug)]
@@ -73,8 +74,10 @@ pub(super) struct Sinks {
     pub(super) timeline: Option<Timeline>,
     /// A chart of all that is released, at the end.
     pub(super) plot: Option<Plotted>,
-    /// Notes for the user, printed with the first release.
-    pub(super) notes: Vec<&'static str>,
+    /// Notes and warnings for the user, printed with the first release.
+    pub(super) notes: Vec<(&'static str, String)>,
+    /// Judges what is released.
+    pub(super) published: Published,
 }
 
 /// Lines of all releases so far, for a chart.
@@ -98,7 +101,7 @@ pub(super) struct Gate<R> {
     /// Output not written yet: releases, answers, and messages on standard error.
     text: String,
     answers: String,
-    alarms: Vec<String>,
+    alarms: Vec<(&'static str, String)>,
 }
 
 /// Buffered text is written once it has this many bytes.
@@ -193,11 +196,21 @@ impl<R: Randomness> Gate<R> {
                 let written = self.shape.write_of(series, &release, user, format, &mut plot.table);
                 written.map_err(Failure::run)?;
             }
+            // All series have the same settings: one of them is enough to warn of.
+            if series == 0 {
+                self.sinks.published.see(&release);
+                if self.sinks.published.is_due() {
+                    self.alarms.extend(self.sinks.published.noise().map(|warning| ("warning", warning)));
+                }
+            }
             let t = release.timestamp;
             let Some(stream) = self.series.stream_mut(series) else { continue };
             for said in stream.answer_queries(&release, *population).map_err(Failure::run)? {
                 if let Some(alarm) = alarm(t, name.as_deref(), &said) {
-                    self.alarms.push(alarm);
+                    self.alarms.push(("event", alarm));
+                }
+                if series == 0 {
+                    self.sinks.published.hear(&said);
                 }
                 if let (Some(_), Some(values)) = (&self.sinks.answers, &self.values) {
                     let answer = Answer { series: name.as_deref(), said: said.line(t, values) };
@@ -229,10 +242,10 @@ impl<R: Randomness> Gate<R> {
 
     fn write(&mut self) -> Result<Reader, Failure> {
         if self.begun {
-            self.sinks.notes.drain(..).for_each(|note| complain("note", note));
+            self.sinks.notes.drain(..).for_each(|(kind, note)| complain(kind, note));
         }
-        for alarm in self.alarms.drain(..) {
-            complain("event", alarm);
+        for (kind, alarm) in self.alarms.drain(..) {
+            complain(kind, alarm);
         }
         let mut reader = Reader::Listens;
         for (output, text) in
@@ -270,6 +283,7 @@ impl<R: Randomness> Gate<R> {
             );
         }
         self.write_releases()?;
+        self.alarms.extend(self.sinks.published.at_the_end().into_iter().map(|warning| ("warning", warning)));
         // Files become visible last, when they are renamed.
         let files_first = !self.sinks.output.is_live();
         if files_first {

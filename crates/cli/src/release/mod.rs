@@ -23,7 +23,7 @@ use tidegate::kernel::{Decimal, Epsilon, Randomness, SeededRandom, SystemRandom,
 use tidegate::mechanisms::{self, Family, Mechanism};
 use tidegate::names::UnknownName;
 use tidegate::series::Series;
-use tidegate::spec::{DomainSpec, ScalarSpec, SpecError, StreamSpec};
+use tidegate::spec::{DomainSpec, ProtectsSpec, ScalarSpec, SpecError, StreamSpec};
 use tidegate::stream::{Stream, StreamError};
 use tidegate_table::releases::ReleaseLayout;
 use tidegate_table::time::Clock;
@@ -31,12 +31,13 @@ use tidegate_table::{Format, Reading, long};
 
 pub(crate) use format::TableFormat;
 
-use crate::arguments::domain;
+use crate::arguments::{domain, protects};
 use crate::columns::TableOptions;
 use crate::failure::{Failure, complain};
 use crate::input::Input;
 use crate::output::{Output, Reader};
 use crate::spec::Spec;
+use crate::warnings::{self, Published};
 use entries::{Expected, Item};
 use gate::{Gate, Plotted, Sinks};
 use state::{Keeper, Saved};
@@ -63,6 +64,7 @@ use timeline::Timeline;
 ///   epsilon = 1.0               # for each timestamp
 ///   delay = 10                  # how many timestamps a release may be held back
 ///   domain = { low = 0, high = 612 }
+///   protects = { contributor = 1 }   # one of the people counted; or "reading", the whole number
 ///
 /// Every number is released: rounded to the resolution, moved into the domain, and replaced by
 /// `missing` where it is none. A line that is no line of the table ends the command, with an
@@ -83,7 +85,8 @@ use timeline::Timeline;
                   users.state --new-state\n  \
                   tidegate release --spec users.toml --input tuesday.csv --output tuesday-released.csv --state \
                   users.state\n  \
-                  sensor | tidegate release --mechanism clamped --epsilon 1 --domain -10..40 --resolution 0.1"
+                  sensor | tidegate release --mechanism clamped --epsilon 1 --domain -10..40 --protects reading \
+                  --resolution 0.1"
 )]
 pub(crate) struct Release {
     /// The spec of the stream
@@ -149,6 +152,10 @@ pub(crate) struct Release {
         requires = "mechanism"
     )]
     domain: Option<(Decimal, Decimal)>,
+
+    /// What is protected: the whole reading, or one contributor, who changes it by at most CHANGE
+    #[arg(long, value_name = "reading|contributor=CHANGE", value_parser = protects, requires = "mechanism")]
+    protects: Option<ProtectsSpec>,
 
     /// The distance of two readings that are told apart; whole numbers unless given
     #[arg(long, value_name = "STEP", requires = "mechanism")]
@@ -222,11 +229,17 @@ impl Release {
             return Err(Failure::input("either --spec or --mechanism, --epsilon and --domain must be given"));
         };
         let domain = DomainSpec { low, high, resolution: self.resolution, missing: self.missing };
+        let protects = self.protects.ok_or_else(|| {
+            let why = "--protects is missing: --protects reading hides the whole number, as for one person's sensor, \
+                       and takes noise as wide as the domain; --protects contributor=1 hides one of the people who \
+                       add up to it, where nobody changes it by more than 1, and takes far less";
+            Failure::input(why)
+        })?;
         let kind = mechanism.variant_of.unwrap_or(mechanism.short_name).parse().map_err(Failure::input)?;
         let spec = ScalarSpec {
             delay: self.delay.unwrap_or(0),
             within_domain: self.within_domain,
-            ..ScalarSpec::new(kind, epsilon, domain)
+            ..ScalarSpec::new(kind, epsilon, domain, protects)
         };
         let mut json = serde_json::to_value(spec).map_err(Failure::run)?;
         for (key, preset) in mechanism.presets {
@@ -338,27 +351,26 @@ impl Release {
         key: Option<VaultKey>,
     ) -> Result<Sinks, Failure> {
         let mut notes = Vec::new();
+        let mut note = |text: &str| notes.push(("note", text.to_owned()));
         if keeper.as_ref().is_some_and(Keeper::is_seeded) && self.seed.is_none() {
-            notes.push("a run with a seed has contributed to this state, so what is released is not private");
+            note("a run with a seed has contributed to this state, so what is released is not private");
         }
         let timeline = self.timeline(series, shape)?;
         if let StreamSpec::Central(spec) = series.spec()
             && spec.protects_presence()
             && self.through.is_none()
         {
-            notes.push("where the output ends tells where the input ends: --through T releases up to timestamp T");
+            note("where the output ends tells where the input ends: --through T releases up to timestamp T");
         }
         if keeper.is_none() && series.spec().window() != Window::EVENT {
-            notes.push(
-                "the budget starts anew: without --state nothing is known of earlier runs, whose timestamps share it",
-            );
+            note("the budget starts anew: without --state nothing is known of earlier runs, whose timestamps share it");
         }
         match (&self.answers, series.streams().first().and_then(Stream::standing_queries)) {
             (Some(_), None) => {
                 return Err(Failure::input("--answers is for specs with queries or monitors, and this has none"));
             }
             (None, Some(queries)) if queries.has_queries() => {
-                notes.push("the spec has queries; --answers FILE says where their answers go");
+                note("the spec has queries; --answers FILE says where their answers go");
             }
             (Some(answers), _) if *answers == self.output => {
                 return Err(Failure::input("answers and releases cannot go to the same place"));
@@ -373,7 +385,10 @@ impl Release {
         let plot = self.plotted(shape)?;
         let answers = self.answers.as_deref().map(Output::create).transpose()?;
         let output = format.create(&self.output, shape)?;
-        Ok(Sinks { output, format: format.text(), answers, keeper, key, timeline, plot, notes })
+        let of_one = series.streams().first().map_or(series.spec(), Stream::spec);
+        notes.extend(warnings::of_spec(of_one).into_iter().map(|warning| ("warning", warning)));
+        let published = Published::new(of_one, keeper.is_none());
+        Ok(Sinks { output, format: format.text(), answers, keeper, key, timeline, plot, notes, published })
     }
 
     /// The chart of `--plot`, before it has anything to show.

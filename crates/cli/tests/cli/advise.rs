@@ -83,7 +83,7 @@ fn what_an_error_needs_is_solved_for() {
 #[test]
 fn a_release_is_a_sample_and_what_may_be_raw_is_warned_of() {
     let readings: String = (0..60).map(|t| format!("{t},{}\n", 50 + t % 7)).collect();
-    let release = "release --mechanism laplace --epsilon 20 --domain 0..100 --seed 1";
+    let release = "release --mechanism laplace --epsilon 20 --domain 0..100 --protects reading --seed 1";
     let released = run_with_input(release, format!("t,value\n{readings}").as_bytes());
     let advise = "advise --kind numbers --domain 0..100 --epsilon 1 --mechanism laplace,clamped --sample -";
     let output = run_with_input(advise, &released.stdout);
@@ -107,8 +107,8 @@ fn a_release_is_a_sample_and_what_may_be_raw_is_warned_of() {
 
 #[test]
 fn a_spec_says_what_the_stream_is() {
-    let spec =
-        "family = \"scalar\"\nmechanism = \"clamped\"\nepsilon = 1.0\ndelay = 2\ndomain = { low = 0, high = 100 }\n";
+    let spec = "family = \"scalar\"\nmechanism = \"clamped\"\nepsilon = 1.0\ndelay = 2\n\
+                 domain = { low = 0, high = 100 }\nprotects = \"reading\"\n";
     let output = run_with_input("advise --spec - --mechanism clamped,laplace", spec.as_bytes());
     assert!(output.status.success(), "{}", stderr(&output));
     let text = stdout(&output);

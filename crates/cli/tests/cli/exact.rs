@@ -62,7 +62,7 @@ const READINGS: [(&str, &str, f64); 12] = [
 
 #[test]
 fn releases_a_number_for_every_reading_in_every_format() {
-    let options = "release --seed 1 --mechanism laplace --epsilon 1000 --domain 0..100 --missing 40";
+    let options = "release --seed 1 --mechanism laplace --epsilon 1000 --domain 0..100 --protects reading --missing 40";
     let csv: String = READINGS.iter().enumerate().map(|(t, (csv, ..))| format!("{t},{csv}\n")).collect();
     let json: String =
         READINGS.iter().enumerate().map(|(t, (_, json, _))| format!("{{\"t\": {t}, \"value\": {json}}}\n")).collect();

@@ -89,8 +89,8 @@ fn sequence(mechanism: &str, more: &str) -> String {
 #[test]
 fn the_output_of_every_family_is_a_record() {
     let population = "population = 3\n";
-    let event =
-        "family = \"scalar\"\nmechanism = \"contin\"\nepsilon = 1\ndelay = 3\ndomain = { low = 0, high = 612 }\n";
+    let event = "family = \"scalar\"\nmechanism = \"contin\"\nepsilon = 1\ndelay = 3\n\
+                 domain = { low = 0, high = 612 }\nprotects = \"reading\"\n";
     let classes = |mechanism: &str| format!("family = \"central\"\nmechanism = \"{mechanism}\"\ndomain = 2\n{CLASSES}");
     // With what is too much once an amount of the timestamp is raised by one unit; nothing where windows are not used
     // up.
@@ -226,7 +226,8 @@ fn classes_that_the_spec_does_not_have_are_refused() {
 
 #[test]
 fn a_seeded_run_says_so_on_each_line_and_so_do_runs_that_go_on_from_it() {
-    let event = "family = \"scalar\"\nmechanism = \"laplace\"\nepsilon = 1\ndomain = { low = 0, high = 612 }\n";
+    let event = "family = \"scalar\"\nmechanism = \"laplace\"\nepsilon = 1\n\
+                 domain = { low = 0, high = 612 }\nprotects = \"reading\"\n";
     for (name, spec) in [
         ("seeded_central", users("ba", "")),
         ("seeded_local", users("lpa", "population = 3\n")),

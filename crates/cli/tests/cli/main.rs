@@ -13,6 +13,7 @@ mod families;
 #[path = "../../../device/tests/device/http_server.rs"]
 mod http_server;
 mod ledger;
+mod new;
 mod observable;
 mod plot;
 #[allow(dead_code)] // what only the store's tests need
@@ -27,6 +28,8 @@ mod store;
 mod streams;
 mod tables;
 mod timeline;
+mod transcripts;
+mod warnings;
 
 use std::io::{ErrorKind, Write};
 use std::process::{Command, Output, Stdio};
@@ -184,7 +187,7 @@ fn json_has_an_object_for_each_choice_of_settings() {
             assert_eq!(entry[format!("{metric}_se")].as_f64(), Some(0.0), "{metric}: {entry}");
         }
         assert!(entry["seconds"].is_f64());
-        assert_eq!(entry.as_object().unwrap().len(), 6 + 2 * 7 + 1);
+        assert_eq!(entry.as_object().unwrap().len(), 6 + 2 * 7 + 2);
     }
 }
 
@@ -201,7 +204,7 @@ fn a_stream_of_numbers_is_measured_within_its_domain() {
     let entry = entries[0].as_object().unwrap();
     assert_eq!(entry["mae"].as_f64(), Some(10.0));
     assert_eq!(entry["mae_se"].as_f64(), Some(0.0));
-    assert_eq!(entry.len(), 6 + 2 * 3 + 1, "{entry:?}");
+    assert_eq!(entry.len(), 6 + 2 * 3 + 2, "{entry:?}");
 
     assert_refused(&evaluate(""), "it is never taken from the data; give it with --domain LO..HI");
     // Numbers are moved into the domain, as in a release: 10, 15 and 0, and 7.5 in their place.
@@ -230,7 +233,7 @@ fn queries_are_measured_where_asked_for() {
             assert_eq!(entry[format!("{metric}_se")].as_f64(), Some(0.0), "{metric}: {entry}");
         }
         assert_eq!(entry["monitor_auc"].as_f64(), Some(0.5), "a constant detects nothing");
-        assert_eq!(entry.as_object().unwrap().len(), 6 + 2 * 14 + 1);
+        assert_eq!(entry.as_object().unwrap().len(), 6 + 2 * 14 + 2);
     }
     let table = run(&format!("evaluate --dataset sin {SMALL} --seed 1 --queries"));
     let header: Vec<&str> = stdout(&table).lines().nth(2).unwrap().split_whitespace().collect();

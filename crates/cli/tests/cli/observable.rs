@@ -40,7 +40,7 @@ fn spec(folder: &TestFolder, text: &str) -> String {
 }
 
 const NUMBERS: &str = "family = \"scalar\"\nmechanism = \"laplace\"\nepsilon = 1.0\noutside = \"clamp\"\n\
-                       domain = { low = 0, high = 1000000 }\n";
+                       domain = { low = 0, high = 1000000 }\nprotects = \"reading\"\n";
 const COUNTS: &str = "family = \"central\"\nmechanism = \"uniform\"\nepsilon = 1.0\nwindow = 2\n\
                       domain = [\"in\", \"out\"]\n";
 
@@ -98,7 +98,7 @@ fn lines_by_step(release: &str, readings: &[u64]) -> Vec<usize> {
 
 #[test]
 fn lines_of_release_come_at_public_moments() {
-    let release = "release --mechanism contin --epsilon 1 --domain 0..1000000 --delay 2";
+    let release = "release --mechanism contin --epsilon 1 --domain 0..1000000 --protects reading --delay 2";
     let first = lines_by_step(release, &[7, 7, 7, 7, 7, 7, 7]);
     assert_eq!(first, [0, 0, 3, 0, 0, 3, 0, 1]);
     assert_eq!(lines_by_step(release, &[0, 1_000_000, 3, 999_999, 0, 1_000_000, 0]), first);

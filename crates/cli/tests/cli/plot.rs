@@ -81,7 +81,7 @@ fn release_draws_what_it_released() {
     let folder = TestFolder::new();
     let place = |name: &str| folder.file(name).display().to_string();
     let release = format!(
-        "release --mechanism laplace --epsilon 1 --domain 0..10 --seed 1 --output {} --plot",
+        "release --mechanism laplace --epsilon 1 --domain 0..10 --protects reading --seed 1 --output {} --plot",
         place("released.csv")
     );
     let input = "t,value\n0,1\n1,5\n2,9\n";
@@ -91,6 +91,9 @@ fn release_draws_what_it_released() {
     assert_eq!(fs::read_to_string(place("released.csv")).unwrap().lines().count(), 4);
     let drawn = run_with_input(&format!("{release} {}", place("chart.svg")), input.as_bytes());
     assert!(drawn.status.success() && fs::read_to_string(place("chart.svg")).unwrap().starts_with("<svg "));
-    let both = run_with_input("release --mechanism laplace --epsilon 1 --domain 0..10 --plot -", input.as_bytes());
+    let both = run_with_input(
+        "release --mechanism laplace --epsilon 1 --domain 0..10 --protects reading --plot -",
+        input.as_bytes(),
+    );
     assert_refused(&both, "the chart needs a place of its own");
 }

@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::{assert_refused, command, run, run_with_input, stderr, stdout};
 
-const SPEC: &str = "family = \"scalar\"\nmechanism = \"contin\"\nepsilon = 1.0\ndomain = { low = 0, high = 612 }\n";
+const SPEC: &str = "family = \"scalar\"\nmechanism = \"contin\"\nepsilon = 1.0\ndomain = { low = 0, high = 612 }\n\
+                 protects = \"reading\"\n";
 
 /// An empty directory of the test's own.
 fn directory(name: &str) -> PathBuf {
@@ -54,10 +55,10 @@ fn every_reading_is_released_once_and_in_order() {
     for mechanism in ["constant", "laplace", "pegasus", "pegasus_delay", "contin", "discontin", "comporder", "bucorder"]
     {
         let output = run_with_input(
-            &format!("release --mechanism {mechanism} --epsilon 1 --domain 0..612 --delay 4"),
+            &format!("release --mechanism {mechanism} --epsilon 1 --domain 0..612 --protects contributor=1 --delay 4"),
             input.as_bytes(),
         );
-        assert!(output.status.success() && stderr(&output).is_empty(), "{mechanism}: {}", stderr(&output));
+        assert!(output.status.success() && !stderr(&output).contains("error"), "{mechanism}: {}", stderr(&output));
         let mut lines = stdout(&output).lines();
         assert_eq!(lines.next(), Some("t,value,variance,freshness,spent,seeded"));
         let timestamps: Vec<f64> = lines.map(|line| fields(line)[0]).collect();
@@ -78,7 +79,7 @@ fn the_example_in_the_repository_is_a_spec_that_names_every_key() {
     assert_eq!(stdout(&output).lines().count(), 3);
     // With every key that has an example of its own, where they go together.
     let all = text.replace("mechanism = \"track\"", "mechanism = \"contin\"");
-    let all = all.replace("# protects = \"reading\"", "protects = \"reading\"");
+    let all = all.replace("\nprotects = { contributor = 1 }", "\nprotects = \"reading\"");
     let all = ["outside", "grouping", "threshold", "publication", "smoother", "buckets", "within_domain", "truncation"]
         .iter()
         .fold(all, |text, key| text.replace(&format!("# {key} = "), &format!("{key} = ")));
@@ -99,8 +100,10 @@ fn the_spec_in_the_help_is_one() {
 fn bad_lines_are_refused_with_their_line_and_field_and_leave_no_file() {
     let folder = directory("bad");
     let file = folder.join("released.csv");
-    let arguments =
-        format!("release --mechanism contin --epsilon 1 --domain 0..612 --delay 1 --output {}", file.display());
+    let arguments = format!(
+        "release --mechanism contin --epsilon 1 --domain 0..612 --protects contributor=1 --delay 1 --output {}",
+        file.display()
+    );
     for (input, why) in [
         (&b""[..], "standard input, line 1: the file is empty"),
         (b"t,v\n0,1\n", "line 1: it has no column \"value\": name the column of values with --value NAME"),
@@ -118,7 +121,7 @@ fn bad_lines_are_refused_with_their_line_and_field_and_leave_no_file() {
     assert!(output.status.success() && stdout(&output).is_empty(), "{}", stderr(&output));
     assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), 4);
     assert_refused(
-        &run("release --mechanism laplace --epsilon 1 --domain 0..1 --input no/such.csv"),
+        &run("release --mechanism laplace --epsilon 1 --domain 0..1 --protects contributor=1 --input no/such.csv"),
         "cannot be opened",
     );
 }
@@ -149,25 +152,32 @@ fn what_is_wrong_with_a_spec_is_said_with_line_and_key() {
         (SPEC.replace("= 0", "= 0.5"), "line 4, key \"domain\": without a resolution readings are whole numbers"),
         (
             with("epsilonn = 1"),
-            "line 5: there is no key \"epsilonn\" (did you mean epsilon?); there are: mechanism, epsilon",
+            "line 6: there is no key \"epsilonn\" (did you mean epsilon?); there are: mechanism, epsilon",
         ),
-        (with("epsilon = 1"), "line 5: this key is given twice"),
-        (with("delay = -1"), "line 5, key \"delay\": expected a whole number, 0 or more, but -1 was given"),
-        (with("\n[truncation]\nevery = 1\npercnt = 3"), "line 8: there is no key \"percnt\" (did you mean percent?)"),
-        (with("truncation = { every = 1, percent = 100 }"), "line 5, key \"truncation\": a sample of 100 per cent"),
-        (with("publication = \"labels\""), "line 5, key \"publication\": contin does not publish labels"),
+        (with("epsilon = 1"), "line 6: this key is given twice"),
+        (with("delay = -1"), "line 6, key \"delay\": expected a whole number, 0 or more, but -1 was given"),
+        (with("\n[truncation]\nevery = 1\npercnt = 3"), "line 9: there is no key \"percnt\" (did you mean percent?)"),
+        (with("truncation = { every = 1, percent = 100 }"), "line 6, key \"truncation\": a sample of 100 per cent"),
+        (with("publication = \"labels\""), "line 6, key \"publication\": contin does not publish labels"),
         (
             with("publication = \"lables\""),
-            "line 5, key \"publication\": there is no \"lables\" (did you mean labels?)",
+            "line 6, key \"publication\": there is no \"lables\" (did you mean labels?)",
         ),
-        (with("grouping = 1"), "line 5, key \"grouping\": a share of 1 for grouping"),
-        (with("threshold = nan"), "line 5, key \"threshold\": a threshold of NaN was given"),
+        (with("grouping = 1"), "line 6, key \"grouping\": a share of 1 for grouping"),
+        (with("threshold = nan"), "line 6, key \"threshold\": a threshold of NaN was given"),
         (
-            with("protects = { contributor = 0.5 }"),
+            SPEC.replace("\"reading\"", "{ contributor = 0.5 }"),
             "line 5, key \"protects\": a contributor changes a reading by at least 1",
         ),
-        (with("protects = { contribtor = 1 }"), "line 5: there is no key \"contribtor\" (did you mean contributor?)"),
-        (with("outside = \"clip\""), "line 5, key \"outside\": expected \"clamp\", or nothing"),
+        (
+            SPEC.replace("\"reading\"", "{ contribtor = 1 }"),
+            "line 5: there is no key \"contribtor\" (did you mean contributor?)",
+        ),
+        (
+            SPEC.replace("protects = \"reading\"\n", ""),
+            "stream.toml: the key protects is missing: protects = \"reading\" hides",
+        ),
+        (with("outside = \"clip\""), "line 6, key \"outside\": expected \"clamp\", or nothing"),
         (with("outside = \"refuse\""), "because refusing it would tell that it was outside"),
     ] {
         assert_refused(&release_by("spec_errors", &spec, b"t,value\n0,1\n", ""), why);
@@ -179,7 +189,11 @@ fn what_is_wrong_with_a_spec_is_said_with_line_and_key() {
     assert_refused(&run("release"), "--spec");
     assert_refused(&run("release --mechanism contin --epsilon 1"), "--domain");
     assert_refused(&run("release --spec x.toml --mechanism contin --epsilon 1 --domain 0..1"), "cannot be used with");
-    let unknown = run("release --mechanism lap --epsilon 1 --domain 0..1");
+    assert_refused(
+        &run("release --mechanism contin --epsilon 1 --domain 0..1"),
+        "--protects is missing: --protects reading hides the whole number",
+    );
+    let unknown = run("release --mechanism lap --epsilon 1 --domain 0..1 --protects contributor=1");
     assert_refused(&unknown, "there is no scalar mechanism \"lap\" (did you mean laplace?)");
 }
 
@@ -187,11 +201,19 @@ fn what_is_wrong_with_a_spec_is_said_with_line_and_key() {
 fn options_say_the_same_as_a_spec() {
     let input = b"t,value\n0,240\n1,238\n2,239\n";
     let by_spec = release_by("same", format!("{SPEC}delay = 1\n"), input, "--seed 3");
-    let by_options = run_with_input("release --mechanism contin --epsilon 1 --domain 0..612 --delay 1 --seed 3", input);
+    let by_options = run_with_input(
+        "release --mechanism contin --epsilon 1 --domain 0..612 --protects reading --delay 1 --seed 3",
+        input,
+    );
     assert!(stderr(&by_spec).starts_with("warning: this run is seeded with 3: "), "{}", stderr(&by_spec));
     assert!(stderr(&by_spec).contains("is not private"));
     assert_eq!(stdout(&by_spec), stdout(&by_options));
-    let unseeded = || run_with_input("release --mechanism laplace --epsilon 0.000001 --domain 0..612", input);
+    let unseeded = || {
+        run_with_input(
+            "release --mechanism laplace --epsilon 0.01 --domain 0..61200000 --protects contributor=10000",
+            input,
+        )
+    };
     let (first, second) = (unseeded(), unseeded());
     assert_eq!(stderr(&first), "");
     assert_ne!(stdout(&first), stdout(&second), "three numbers out of billions are never the same");
@@ -213,7 +235,7 @@ fn json_has_an_object_a_line() {
 fn a_contributor_needs_less_noise_than_a_reading() {
     let variance = |name: &str, protects: &str, resolution: &str| {
         let spec = SPEC.replace("contin", "laplace").replace(" }", &format!("{resolution} }}"));
-        let output = release_by(name, format!("{spec}protects = {protects}\n"), b"t,value\n0,240\n", "");
+        let output = release_by(name, spec.replace("\"reading\"", protects), b"t,value\n0,240\n", "");
         fields(stdout(&output).lines().nth(1).unwrap_or_else(|| panic!("{}", stderr(&output))))[2]
     };
     let expected = |scale: f64| 2.0 * (-1.0 / scale).exp() / (1.0 - (-1.0 / scale).exp()).powi(2);
@@ -225,7 +247,8 @@ fn a_contributor_needs_less_noise_than_a_reading() {
 
 #[test]
 fn releases_leave_an_endless_pipe_as_soon_as_the_delay_allows() {
-    let (mut child, mut released) = spawn("release --mechanism contin --epsilon 1 --domain 0..612 --delay 2");
+    let (mut child, mut released) =
+        spawn("release --mechanism contin --epsilon 1 --domain 0..612 --protects contributor=1 --delay 2");
     feed(&mut child, "t,value\n0,240\n1,238\n2,241\n");
     assert_eq!(next_line(&mut released), "t,value,variance,freshness,spent,seeded\n");
     for timestamp in 0..3 {
@@ -239,7 +262,8 @@ fn releases_leave_an_endless_pipe_as_soon_as_the_delay_allows() {
     assert_eq!(next_line(&mut released), "");
     assert!(child.wait().unwrap().success());
 
-    let (mut child, mut released) = spawn("release --mechanism laplace --epsilon 1 --domain 0..612");
+    let (mut child, mut released) =
+        spawn("release --mechanism laplace --epsilon 1 --domain 0..612 --protects contributor=1");
     feed(&mut child, "t,value\n");
     for timestamp in 0..20 {
         feed(&mut child, &format!("{timestamp},5\n"));
@@ -258,7 +282,8 @@ fn memory_does_not_grow_with_the_stream() {
     use std::fmt::Write as _;
 
     for mechanism in ["contin", "comporder"] {
-        let arguments = format!("release --mechanism {mechanism} --epsilon 1 --domain 0..612 --delay 20");
+        let arguments =
+            format!("release --mechanism {mechanism} --epsilon 1 --domain 0..612 --protects contributor=1 --delay 20");
         let mut child = command(&arguments).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         feed(&mut child, "t,value\n");
         let status = format!("/proc/{}/status", child.id());
@@ -291,7 +316,8 @@ fn signal(child: &Child, name: &str) {
 #[test]
 fn an_interrupt_releases_what_is_held_back() {
     for name in ["INT", "TERM"] {
-        let (mut child, mut released) = spawn("release --mechanism contin --epsilon 1 --domain 0..612 --delay 100");
+        let (mut child, mut released) =
+            spawn("release --mechanism contin --epsilon 1 --domain 0..612 --protects contributor=1 --delay 100");
         // In one piece: the header is not handed over before both were taken in.
         feed(&mut child, "t,value\n0,240\n1,238\n");
         assert_eq!(next_line(&mut released), "t,value,variance,freshness,spent,seeded\n");
@@ -307,7 +333,7 @@ fn an_interrupt_releases_what_is_held_back() {
 fn an_interrupt_leaves_a_whole_file() {
     let folder = directory("interrupt");
     let file = folder.join("released.csv");
-    let arguments = "release --mechanism laplace --epsilon 1 --domain 0..612";
+    let arguments = "release --mechanism laplace --epsilon 1 --domain 0..612 --protects contributor=1";
     let (mut child, _released) = spawn(&format!("{arguments} --output {}", file.display()));
     let lines: String = (0..3000).map(|t| format!("{t},5\n")).collect();
     feed(&mut child, &format!("t,value\n{lines}"));
@@ -328,7 +354,8 @@ fn an_interrupt_leaves_a_whole_file() {
 
 #[test]
 fn a_reader_of_releases_that_went_away_is_no_failure() {
-    let (mut child, released) = spawn("release --mechanism laplace --epsilon 1 --domain 0..612");
+    let (mut child, released) =
+        spawn("release --mechanism laplace --epsilon 1 --domain 0..612 --protects contributor=1");
     drop(released);
     // It may end before it has read everything.
     let _ = child.stdin.as_mut().unwrap().write_all(b"t,value\n0,1\n");
@@ -340,7 +367,8 @@ fn a_reader_of_releases_that_went_away_is_no_failure() {
 #[cfg(target_os = "linux")]
 #[test]
 fn releases_that_cannot_be_written_are_a_failure() {
-    let mut child = command("release --mechanism laplace --epsilon 1 --domain 0..612 --output /dev/full");
+    let mut child =
+        command("release --mechanism laplace --epsilon 1 --domain 0..612 --protects contributor=1 --output /dev/full");
     let mut child = child.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let _ = child.stdin.as_mut().unwrap().write_all(b"t,value\n0,1\n");
     let output = child.wait_with_output().unwrap();

@@ -35,6 +35,7 @@ fn released(folder: &Path, day: &str, more: &str) -> String {
 }
 
 /// What each series spent at each timestamp, in millionths.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // millionths of a small number
 fn spends(table: &str) -> BTreeMap<(u64, String), u64> {
     let mut spends = BTreeMap::new();
     for line in table.lines().skip(1) {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{assert_refused, run, run_with_input, stderr, stdout};
 
-const NUMBERS: &str = "release --mechanism laplace --epsilon 1 --domain 0..612 --seed 5";
+const NUMBERS: &str = "release --mechanism laplace --epsilon 1 --domain 0..612 --protects reading --seed 5";
 
 /// Text written about the releases of an input, without the warning of the seed.
 #[track_caller]
@@ -71,15 +71,18 @@ fn times_keep_their_form_and_offset() {
 /// Ten days of delay are ten timestamps, so that days far apart in seconds are grouped.
 #[test]
 fn a_delay_counts_days() {
-    let arguments = "release --mechanism contin --epsilon 1 --domain 0..612 --delay 2 --every 1d";
+    let arguments = "release --mechanism contin --epsilon 1 --domain 0..612 --protects reading --delay 2 --every 1d";
     let lines: String = (0..6).map(|day| format!("{},240\n", 1_772_323_200 + 86_400 * day)).collect();
     let lines = released(arguments, &format!("t,value\n{lines}"));
     let variances: Vec<&str> = lines[1..].iter().map(|line| line.split(',').nth(3).unwrap()).collect();
     assert_eq!(variances.len(), 6);
-    let seconds = "release --mechanism contin --epsilon 1 --domain 0..612 --delay 2";
+    let seconds = "release --mechanism contin --epsilon 1 --domain 0..612 --protects reading --delay 2";
     assert_refused(&run_with_input(seconds, b"t,value\n1772323200,240\n"), "looks like seconds since 1970");
     // Whoever declares such timestamps means them.
-    let alone = released("release --mechanism laplace --epsilon 1 --domain 0..612", "t,value\n1772323200,240\n");
+    let alone = released(
+        "release --mechanism laplace --epsilon 1 --domain 0..612 --protects reading",
+        "t,value\n1772323200,240\n",
+    );
     assert_eq!(first(&alone[1..], 1), ["1772323200"]);
 }
 
@@ -110,7 +113,7 @@ fn a_date_before_the_last_of_the_state_is_refused() {
     let folder = folder("state");
     let (state, key) = (folder.join("stream.state"), folder.join("stream.key"));
     let arguments = format!(
-        "release --mechanism laplace --epsilon 1 --domain 0..612 --every 1d --state {} --key {}",
+        "release --mechanism laplace --epsilon 1 --domain 0..612 --protects reading --every 1d --state {} --key {}",
         state.display(),
         key.display()
     );

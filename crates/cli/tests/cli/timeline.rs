@@ -117,8 +117,8 @@ fn a_declared_timeline_is_followed_by_every_family() {
         let why = "line 3, field \"t\": expected a timestamp of the timeline: 10, 15, 20, ..";
         assert!(stderr(&off).contains(why), "{}", stderr(&off));
     }
-    let event =
-        "family = \"scalar\"\nmechanism = \"contin\"\nepsilon = 1\ndelay = 2\ndomain = { low = 5, high = 612 }\n";
+    let event = "family = \"scalar\"\nmechanism = \"contin\"\nepsilon = 1\ndelay = 2\n\
+                 domain = { low = 5, high = 612 }\nprotects = \"reading\"\n";
     let event = Stream::new("scalar", &format!("{event}{timeline}"));
     let all = timestamps(&event.release("t,value\n15,100\n30,200\n", "--through 35"));
     assert_eq!(all, [10, 15, 20, 25, 30, 35]);

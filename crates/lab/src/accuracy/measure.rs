@@ -117,7 +117,7 @@ pub(super) fn settings(cell: &Cell) -> Result<TrialSettings, AccuracyError> {
 }
 
 pub(super) fn found(finding: &Finding, metric: Metric) -> Option<f64> {
-    finding.metrics.iter().find(|(other, _)| *other == metric).map(|(_, summary)| summary.mean)
+    finding.summary(metric).map(|summary| summary.mean)
 }
 
 pub(super) fn mean_of(finding: &Finding, metric: Metric) -> f64 {

@@ -1,8 +1,11 @@
 //! Errors of advice.
 
+use tidegate::spec::SpecError;
+use tidegate_kernel::EpsilonError;
 use tidegate_table::TableError;
 
 use super::metrics_of;
+use crate::datasets::DatasetError;
 use crate::experiment::TrialError;
 use crate::generate::GenerateError;
 use crate::metrics::Metric;
@@ -37,6 +40,27 @@ pub enum AdviseError {
     /// A population was asked for where there is none.
     #[error("a stream of {kind} has no population that could be solved for; solve for epsilon")]
     NoPopulation { kind: StreamKind },
+    /// A spec without a population.
+    #[error("--population is needed with this spec: the number of users")]
+    MissingPopulation,
+    /// A population of a stream without users.
+    #[error("--population is for counts: a stream of {kind} has none")]
+    NoUsers { kind: StreamKind },
+    /// A spec with neither epsilon and window nor classes.
+    #[error("the spec has no guarantee: give epsilon and window, or [[classes]]")]
+    NoGuarantee,
+    /// A family without advice.
+    #[error("there is no advice for the family {family}")]
+    Family { family: &'static str },
+    /// A data set that cannot be read.
+    #[error(transparent)]
+    Data(#[from] DatasetError),
+    /// A budget that is none.
+    #[error(transparent)]
+    Epsilon(#[from] EpsilonError),
+    /// A spec that no release accepts.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
     /// A sample that cannot be read.
     #[error(transparent)]
     Sample(#[from] TableError),

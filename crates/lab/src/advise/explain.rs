@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 
 use super::solve::{Answer, Unknown, solve};
 use super::{AdviseError, Data, Method, Prediction, Request, Simulation, formula};
+use crate::experiment::Subject;
 use crate::metrics::Metric;
 use crate::stream::DataStream;
 
@@ -90,7 +91,7 @@ fn strength(mechanism: &str) -> (&'static str, &'static str) {
             "a longer delay were allowed and symbols depended on each other",
         ),
         "rr" => ("there is nothing to foresee in the stream", "nothing could be foreseen of the stream"),
-        name if name.ends_with(".track") => (
+        name if name.ends_with("track") => (
             "every report is an observation of a level that is followed through the noise, so that none of them is \
              thrown away",
             "the stream moved smoothly",
@@ -106,6 +107,7 @@ fn strength(mechanism: &str) -> (&'static str, &'static str) {
 /// The two sentences.
 pub(super) fn explain(
     request: &Request,
+    subjects: &[&dyn Subject],
     ranking: &[Prediction],
     streams: &[DataStream],
 ) -> Result<(String, String), AdviseError> {
@@ -115,7 +117,7 @@ pub(super) fn explain(
         return Ok(("There is no mechanism whose error can be predicted.".to_owned(), String::new()));
     };
     if constant.error <= first.error {
-        return nothing_wins(request, first, constant, streams);
+        return nothing_wins(request, subjects, (first, constant), streams);
     }
     let (reason, _) = strength(first.mechanism);
     let Some(second) = mechanisms.next() else {
@@ -138,8 +140,8 @@ pub(super) fn explain(
 /// Where the constant is best: how much budget it would take.
 fn nothing_wins(
     request: &Request,
-    first: &Prediction,
-    constant: &Prediction,
+    subjects: &[&dyn Subject],
+    (first, constant): (&Prediction, &Prediction),
     streams: &[DataStream],
 ) -> Result<(String, String), AdviseError> {
     let name = first.mechanism;
@@ -149,7 +151,7 @@ fn nothing_wins(
         constant.error, first.error
     );
     let simulation = Simulation::new(1, NonZeroUsize::MIN);
-    let subject = request.candidates().into_iter().find(|subject| subject.name() == name);
+    let subject = first.place.and_then(|place| subjects.get(place)).copied();
     // Simulations that go on for long are not for an explanation.
     let solved = match subject {
         Some(subject) if first.method == Method::Formula => {

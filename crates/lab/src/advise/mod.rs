@@ -6,13 +6,18 @@
 //!
 //! Advice from releases is post-processing and costs no privacy. Advice from raw data is not private.
 
+mod candidate;
+pub mod check;
 mod error;
 mod explain;
 pub mod formula;
 mod predict;
+mod question;
+mod recommend;
 mod request;
 pub mod sample;
 pub mod solve;
+mod spec_text;
 pub mod typical;
 
 use std::num::NonZeroU64;
@@ -24,8 +29,11 @@ use crate::experiment::Subject;
 use crate::stream::DataStream;
 use crate::subjects::Constant;
 
+pub use candidate::SpecSubject;
 pub use error::AdviseError;
 pub use predict::{Method, Prediction, Simulation, Unpredicted, predict, streams};
+pub use question::{ClassShare, Question};
+pub use recommend::{Chosen, Recommendation, recommend, recommend_among, streams_of};
 pub use request::{Data, Request, Trust, metrics_of};
 pub use sample::Sample;
 
@@ -94,7 +102,7 @@ pub struct Advice {
 /// ```
 pub fn advise(
     request: &Request,
-    subjects: &[&'static dyn Subject],
+    subjects: &[&dyn Subject],
     streams: &[DataStream],
     simulation: &Simulation,
 ) -> Result<Advice, AdviseError> {
@@ -109,9 +117,9 @@ pub fn advise(
     // The constant is deterministic.
     let once = Simulation { repeats: Some(NonZeroU64::MIN), ..*simulation };
     let constant = predict(request, &[&Constant], streams, &once)?.into_iter().flatten();
-    ranking.extend(constant.map(|prediction| Prediction { method: Method::Formula, ..prediction }));
+    ranking.extend(constant.map(|prediction| Prediction { method: Method::Formula, place: None, ..prediction }));
     ranking.sort_by(|a, b| a.error.total_cmp(&b.error));
-    let (why, otherwise) = explain::explain(request, &ranking, streams)?;
+    let (why, otherwise) = explain::explain(request, subjects, &ranking, streams)?;
     let report = best_report(request, &ranking);
     let oracles = report.zip(request.data.domain()).map(|(epsilon, domain)| (epsilon, oracles(domain, epsilon)));
     Ok(Advice { ranking, unpredicted, why, otherwise, oracles })

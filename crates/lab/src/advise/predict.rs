@@ -5,9 +5,9 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use tidegate_kernel::SeededRandom;
 
 use super::typical::Shape;
-use super::{AdviseError, Data, Request, Sample, formula, sample};
-use crate::experiment::{Plan, RunError, Subject, Trial, TrialError, run};
-use crate::metrics::Summary;
+use super::{AdviseError, Data, Request, Sample, Trust, formula, sample};
+use crate::experiment::{Finding, Plan, RunError, Subject, Trial, TrialError, run};
+use crate::metrics::{Metric, Summary};
 use crate::stream::DataStream;
 
 /// Options of the simulation.
@@ -21,21 +21,32 @@ pub struct Simulation {
     pub seed: u64,
     /// Number of threads. Results do not depend on it.
     pub threads: NonZeroUsize,
+    /// Most cells (values times timestamps times runs) simulated by default.
+    pub work: u64,
 }
 
-/// Most cells (values times timestamps times runs) simulated by default.
+/// Default of [`Simulation::work`]: a few seconds.
 const WORK: u64 = 12_000_000;
+/// [`Simulation::work`] of a quick recommendation.
+const QUICK_WORK: u64 = 1_200_000;
 /// Most cells of a stream held in memory.
 const MOST_CELLS: u64 = 4_000_000;
 /// Most sequences of a batch simulated by default.
 const MOST_SEQUENCES: u64 = 128;
+/// Most cells of a run that only counts bytes.
+const SHORT_RUN: u64 = 1_000_000;
 /// Number of streams drawn from a sample.
 const DRAWS: u64 = 3;
 
 impl Simulation {
     /// Uses the default length and number of runs.
     pub const fn new(seed: u64, threads: NonZeroUsize) -> Self {
-        Self { repeats: None, length: None, seed, threads }
+        Self { repeats: None, length: None, seed, threads, work: WORK }
+    }
+
+    /// Simulates a tenth of that.
+    pub const fn quick(seed: u64, threads: NonZeroUsize) -> Self {
+        Self { work: QUICK_WORK, ..Self::new(seed, threads) }
     }
 
     /// Returns the cost of one timestamp, in cells.
@@ -67,7 +78,7 @@ impl Simulation {
         if self.repeats.is_some() {
             return self.repeats;
         }
-        let affordable = WORK / cells.saturating_mul(mechanisms as u64).max(1);
+        let affordable = self.work / cells.saturating_mul(mechanisms as u64).max(1);
         // An explicit length is simulated, however long that takes.
         NonZeroU64::new(if self.length.is_some() { affordable.clamp(2, 10) } else { affordable.min(10) })
     }
@@ -139,6 +150,10 @@ pub struct Prediction {
     pub standard_error: f64,
     /// The error on each stream.
     pub on: Vec<(String, Summary)>,
+    /// Bytes that a user sends in a timestamp, on average; `None` where users report nothing, or it is unknown.
+    pub bytes: Option<f64>,
+    /// The place of the mechanism among those asked about.
+    pub place: Option<usize>,
 }
 
 impl Prediction {
@@ -149,19 +164,30 @@ impl Prediction {
         let high = on.iter().map(|(_, summary)| summary.mean + spread(summary)).fold(0.0, f64::max);
         let error = on.iter().map(|(_, summary)| summary.mean).sum::<f64>() / count;
         let squares: f64 = on.iter().map(|(_, summary)| summary.standard_error.unwrap_or(0.0).powi(2)).sum();
-        Self { mechanism, method, error, low, high, standard_error: squares.sqrt() / count, on }
+        Self {
+            mechanism,
+            method,
+            error,
+            low,
+            high,
+            standard_error: squares.sqrt() / count,
+            on,
+            bytes: None,
+            place: None,
+        }
     }
 }
 
 /// Predicts the error of each mechanism, by formula where one exists.
 pub fn predict(
     request: &Request,
-    subjects: &[&'static dyn Subject],
+    subjects: &[&dyn Subject],
     streams: &[DataStream],
     simulation: &Simulation,
 ) -> Result<Vec<Result<Prediction, Unpredicted>>, AdviseError> {
     let settings = request.settings();
     let formula = |subject: &dyn Subject| -> Option<Vec<(String, Summary)>> {
+        let settings = subject.in_formulas(&settings)?;
         let of = |stream: &DataStream| {
             let mean = formula::error(subject.name(), stream, &settings, request.metric)?;
             Some((stream.name().to_owned(), Summary { mean, standard_error: None }))
@@ -172,13 +198,16 @@ pub fn predict(
     let to_simulate = formulas.iter().filter(|formula| formula.is_none()).count();
     let repeats = simulation.repeats(cells(request, streams), to_simulate);
     let mut predictions = Vec::with_capacity(subjects.len());
-    for (subject, formula) in subjects.iter().zip(formulas) {
+    for (place, (subject, formula)) in subjects.iter().zip(formulas).enumerate() {
         // A formula does not apply to settings that the mechanism rejects.
         predictions.push(match formula {
             Some(on) => works(*subject, request, &streams[0], simulation)?
-                .map(|()| Prediction::of(subject.name(), Method::Formula, on)),
+                .map(|bytes| Prediction { bytes, ..Prediction::of(subject.name(), Method::Formula, on) }),
             None => simulate(*subject, request, streams, simulation, repeats)?,
         });
+        if let Some(Ok(prediction)) = predictions.last_mut() {
+            prediction.place = Some(place);
+        }
     }
     Ok(predictions)
 }
@@ -203,7 +232,7 @@ pub struct Unpredicted {
 }
 
 fn simulate(
-    subject: &'static dyn Subject,
+    subject: &dyn Subject,
     request: &Request,
     streams: &[DataStream],
     simulation: &Simulation,
@@ -224,34 +253,57 @@ fn simulate(
         }
     }
     let trial = Trial { subject, settings: request.settings() };
-    let plan = Plan { repeats, seed: simulation.seed, threads: simulation.threads, queries: false };
+    let plan = Plan { repeats, seed: simulation.seed, threads: simulation.threads, queries: is_of_ranges(request) };
     let mut on = Vec::with_capacity(streams.len());
+    let mut bytes = Vec::with_capacity(streams.len());
     for stream in streams {
         match run(stream, std::slice::from_ref(&trial), &plan, &|| ()) {
             Ok(findings) => {
-                let found = findings.iter().flat_map(|finding| &finding.metrics);
-                let found = found.clone().find(|(metric, _)| *metric == request.metric);
-                let Some((_, summary)) = found else { return unpredicted("it has no such error") };
-                on.push((stream.name().to_owned(), *summary));
+                let Some(summary) = metric_of(&findings, request.metric) else {
+                    return unpredicted("it has no such error");
+                };
+                on.push((stream.name().to_owned(), summary));
+                bytes.extend(metric_of(&findings, Metric::Bytes).map(|summary| summary.mean));
             }
             Err(TrialError { source: RunError::Unsupported(why), .. }) => return unpredicted(&why.to_string()),
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(Ok(Prediction::of(subject.name(), Method::Simulation, on)))
+    let bytes = (!bytes.is_empty()).then(|| bytes.iter().sum::<f64>() / bytes.len() as f64);
+    Ok(Ok(Prediction { bytes, ..Prediction::of(subject.name(), Method::Simulation, on) }))
 }
 
-/// Checks by a run on one timestamp that a mechanism accepts the settings.
+fn metric_of(findings: &[Finding], metric: Metric) -> Option<Summary> {
+    findings.first().and_then(|finding| finding.summary(metric))
+}
+
+/// Whether the error is that of ranges of values.
+fn is_of_ranges(request: &Request) -> bool {
+    matches!(request.metric, Metric::RangeMse | Metric::RangeMae | Metric::RangeMre)
+}
+
+/// Checks by a short run that a mechanism accepts the settings; returns the bytes that a user sends in a timestamp.
 fn works(
-    subject: &'static dyn Subject,
+    subject: &dyn Subject,
     request: &Request,
     stream: &DataStream,
     simulation: &Simulation,
-) -> Result<Result<(), Unpredicted>, AdviseError> {
+) -> Result<Result<Option<f64>, Unpredicted>, AdviseError> {
     let trial = Trial { subject, settings: request.settings() };
     let plan = Plan { repeats: NonZeroU64::MIN, seed: simulation.seed, threads: NonZeroUsize::MIN, queries: false };
-    match run(&stream.clone().shortened(1)?, &[trial], &plan, &|| ()) {
-        Ok(_) => Ok(Ok(())),
+    // What is sent is the same in every window.
+    let affordable = SHORT_RUN / Simulation::width(&request.data);
+    let window = if request.trust == Trust::Local && matches!(request.data, Data::Counts { .. }) {
+        request.window.get()
+    } else {
+        1
+    };
+    let length = if window <= affordable { usize::try_from(window).unwrap_or(1) } else { 1 };
+    match run(&stream.clone().shortened(length)?, &[trial], &plan, &|| ()) {
+        Ok(findings) => {
+            let known = length as u64 == window;
+            Ok(Ok(metric_of(&findings, Metric::Bytes).map(|summary| summary.mean).filter(|_| known)))
+        }
         Err(TrialError { source: RunError::Unsupported(why), .. }) => {
             Ok(Err(Unpredicted { mechanism: subject.name(), why: why.to_string() }))
         }

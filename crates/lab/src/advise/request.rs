@@ -103,7 +103,16 @@ pub struct Request {
 /// Returns the metrics of a kind of stream; the first is the default.
 pub const fn metrics_of(kind: StreamKind) -> &'static [Metric] {
     match kind {
-        StreamKind::Counts => &[Metric::Mse, Metric::Mae, Metric::Mre, Metric::Amre, Metric::Ajsd],
+        StreamKind::Counts => &[
+            Metric::Mse,
+            Metric::Mae,
+            Metric::Mre,
+            Metric::Amre,
+            Metric::Ajsd,
+            Metric::RangeMse,
+            Metric::RangeMae,
+            Metric::RangeMre,
+        ],
         StreamKind::Numbers => &[Metric::Mse, Metric::Mae, Metric::Mre],
         StreamKind::Symbols => &[Metric::ErrorRate, Metric::Mae, Metric::Mse, Metric::HistogramDistance],
     }

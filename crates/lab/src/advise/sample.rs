@@ -66,7 +66,14 @@ impl Sample {
     /// # Errors
     /// What is not a table of such releases; a number that cannot be one of the domain, noise allowed for.
     pub fn read(name: &str, source: impl Read, data: &Data) -> Result<Self, AdviseError> {
-        let table = released::read(name, source, |number, variance| check(data, number, variance))?;
+        Self::of_table(name, released::read(name, source, |number, variance| check(data, number, variance))?, data)
+    }
+
+    /// Takes a table of releases; `name` is what errors call it.
+    ///
+    /// # Errors
+    /// What is not a table of such releases.
+    pub fn of_table(name: &str, table: ReleasedTable, data: &Data) -> Result<Self, AdviseError> {
         let (given, expected) = (table.values.len(), data.columns());
         if given != expected {
             return Err(AdviseError::SampleWidth { file: name.to_owned(), given, expected });

@@ -118,7 +118,7 @@ const PROBES: u64 = 12;
 /// ```
 pub fn solve(
     request: &Request,
-    subjects: &[&'static dyn Subject],
+    subjects: &[&dyn Subject],
     streams: &[DataStream],
     simulation: &Simulation,
     target: f64,
@@ -135,8 +135,10 @@ pub fn solve(
     let simulated = subjects
         .iter()
         .filter(|subject| {
-            let settings = request.settings();
-            formula::error(subject.name(), &streams[0], &settings, request.metric).is_none()
+            let settings = subject.in_formulas(&request.settings());
+            settings
+                .and_then(|settings| formula::error(subject.name(), &streams[0], &settings, request.metric))
+                .is_none()
         })
         .count();
     let simulation = Simulation { repeats: simulation.repeats(probes, simulated), ..*simulation };
@@ -145,7 +147,7 @@ pub fn solve(
 
 fn solve_one(
     request: &Request,
-    subject: &'static dyn Subject,
+    subject: &dyn Subject,
     streams: &[DataStream],
     simulation: &Simulation,
     target: f64,

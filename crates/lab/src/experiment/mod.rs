@@ -64,6 +64,13 @@ pub struct Finding {
     pub time: Duration,
 }
 
+impl Finding {
+    /// Returns a metric over the repeats; `None` if it does not apply.
+    pub fn summary(&self, metric: Metric) -> Option<Summary> {
+        self.metrics.iter().find(|(other, _)| *other == metric).map(|(_, summary)| *summary)
+    }
+}
+
 /// The plan of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
@@ -192,6 +199,9 @@ impl<'a> Bench<'a> {
                 let mut run = Run::of(comparison.metrics(), time);
                 run.roc = mean_curve(comparison.roc().as_slice(), CURVE_STEPS);
                 run.metrics.insert(Metric::Cfpu, cfpu(stream, outcome.reports));
+                if outcome.bytes > 0 {
+                    run.metrics.insert(Metric::Bytes, cfpu(stream, outcome.bytes));
+                }
                 run.metrics.extend(comparison.coverage(&outcome.variances).map(|part| (Metric::Coverage, part)));
                 if let Some(queries) = queries {
                     let (metrics, curves) = queries.compare_with_curves(outcome)?;

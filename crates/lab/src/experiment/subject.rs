@@ -26,6 +26,8 @@ pub struct CountOutcome {
     pub trees: Vec<Tree>,
     /// Reports that users sent, over all timestamps and questions; 0 with a curator.
     pub reports: u64,
+    /// Length of those reports, in bytes.
+    pub bytes: u64,
 }
 
 impl CountOutcome {
@@ -145,6 +147,12 @@ pub trait Subject: Send + Sync {
 
     /// Returns the settings, besides epsilon, that it depends on.
     fn uses(&self) -> &'static [Setting];
+
+    /// Returns the settings for which the [formulas](crate::advise::formula) tell its error in a trial with the given
+    /// ones; `None` if they do not hold.
+    fn in_formulas(&self, settings: &TrialSettings) -> Option<TrialSettings> {
+        Some(settings.clone())
+    }
 
     /// Returns its runner on counts; `None` if it takes none.
     fn on_counts(&self) -> Option<&dyn OnCounts> {

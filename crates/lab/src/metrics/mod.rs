@@ -34,6 +34,8 @@ pub enum Metric {
     Ajsd,
     /// Reports per user and timestamp (communication frequency per user).
     Cfpu,
+    /// Bytes that a user sends in a timestamp, on average.
+    Bytes,
     /// Area under the curve of detected events: [`Comparison::auc`].
     Auc,
     /// Mean squared error of counting queries: [`QueryTruth::compare`](crate::queries::QueryTruth::compare), as those
@@ -65,13 +67,14 @@ pub enum Metric {
 
 impl Metric {
     /// All metrics, in the order in which they are shown.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Mse,
         Self::Mae,
         Self::Mre,
         Self::Amre,
         Self::Ajsd,
         Self::Cfpu,
+        Self::Bytes,
         Self::Auc,
         Self::CountingMse,
         Self::CountingMae,
@@ -105,6 +108,7 @@ impl Metric {
             Self::Amre => "amre",
             Self::Ajsd => "ajsd",
             Self::Cfpu => "cfpu",
+            Self::Bytes => "bytes",
             Self::Auc => "auc",
             Self::CountingMse => "counting_mse",
             Self::CountingMae => "counting_mae",

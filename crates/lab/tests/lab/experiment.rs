@@ -60,6 +60,7 @@ impl OnCounts for Noisy {
             variances: Vec::new(),
             trees: Vec::new(),
             reports: stream.population(0),
+            bytes: 0,
         })
     }
 }

@@ -57,7 +57,8 @@ fn events_are_the_top_quarter_of_the_range_of_the_mean_value() {
     let few = stream(&[&[10, 0, 0], &[0, 0, 2], &[0, 5, 5], &[0, 1, 2]]);
     let share = |timestamp: usize| vec![0.0, 4.0 / few.population(timestamp) as f64, 0.0];
     let frequencies = (0..few.length()).map(share).collect();
-    let outcome = CountOutcome { frequencies, of_counts: true, variances: Vec::new(), trees: Vec::new(), reports: 0 };
+    let outcome =
+        CountOutcome { frequencies, of_counts: true, variances: Vec::new(), trees: Vec::new(), reports: 0, bytes: 0 };
     let truth = Truth::of(&few);
     assert_eq!(truth.events(), [false, true, false, true]);
     assert_eq!(truth.compare_outcome(&outcome).unwrap().auc(), Some(0.5));

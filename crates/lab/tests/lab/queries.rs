@@ -24,12 +24,12 @@ fn small() -> CountStream {
 
 fn truth_as_released(stream: &CountStream) -> CountOutcome {
     let frequencies = (0..stream.length()).map(|timestamp| stream.frequencies(timestamp)).collect();
-    CountOutcome { frequencies, of_counts: false, variances: Vec::new(), trees: Vec::new(), reports: 0 }
+    CountOutcome { frequencies, of_counts: false, variances: Vec::new(), trees: Vec::new(), reports: 0, bytes: 0 }
 }
 
 fn uniform(stream: &CountStream) -> CountOutcome {
     let frequencies = vec![vec![1.0 / stream.domain() as f64; stream.domain()]; stream.length()];
-    CountOutcome { frequencies, of_counts: false, variances: Vec::new(), trees: Vec::new(), reports: 0 }
+    CountOutcome { frequencies, of_counts: false, variances: Vec::new(), trees: Vec::new(), reports: 0, bytes: 0 }
 }
 
 fn compare(stream: &CountStream, counting: &[Query], range: &[Query], outcome: CountOutcome) -> Metrics {
@@ -133,7 +133,14 @@ fn a_monitor_is_judged_by_the_rises_above_the_median() {
             &stream,
             &[],
             &range,
-            CountOutcome { frequencies, of_counts: false, variances: Vec::new(), trees: Vec::new(), reports: 0 },
+            CountOutcome {
+                frequencies,
+                of_counts: false,
+                variances: Vec::new(),
+                trees: Vec::new(),
+                reports: 0,
+                bytes: 0,
+            },
         )[&Metric::MonitorAuc]
     };
     assert_eq!(area([0.2, 0.3, 0.6, 0.4, 0.6, 0.3]), 1.0);
@@ -151,7 +158,7 @@ fn a_constant_release_detects_nothing_even_where_users_come_and_go() {
     let stream = stream(&[&[7, 1], &[3, 9], &[1, 1], &[5, 8], &[2, 3], &[11, 2]]);
     let metrics = compare(&stream, &[], &[Query::range(1, 1, 1), Query::range(0, 0, 2)], {
         let frequencies = vec![vec![0.1, 0.9]; 6];
-        CountOutcome { frequencies, of_counts: false, variances: Vec::new(), trees: Vec::new(), reports: 0 }
+        CountOutcome { frequencies, of_counts: false, variances: Vec::new(), trees: Vec::new(), reports: 0, bytes: 0 }
     });
     assert_eq!(metrics[&Metric::MonitorAuc], 0.5);
 }
@@ -167,6 +174,7 @@ fn trees_answer_by_their_nodes_and_not_by_their_leaves() {
         variances: Vec::new(),
         trees: vec![tree],
         reports: 0,
+        bytes: 0,
     };
     let metrics = compare(&stream, &[Query::counting(0, 1)], &[Query::range(0, 1, 1)], outcome);
     assert_close(metrics[&Metric::RangeMse], 0.0);
@@ -188,6 +196,7 @@ fn answers_are_those_of_the_history_of_releases() {
             variances: Vec::new(),
             trees: Vec::new(),
             reports: 0,
+            bytes: 0,
         };
         run_stream(&mut mechanism, &stream, &mut users, &mut random, |release| {
             outcome.frequencies.push(release.statistic.leaves().0.to_vec());

@@ -52,6 +52,7 @@ use crate::mechanisms::{Mechanism, Output, Preset, mechanisms};
 use crate::release::{Counts, Freshness, Release, Spent};
 use adaptive::Adaptive;
 pub use personal::{Estimator, Personal, PersonalKind, PersonalSettings};
+pub(crate) use scheduler::watch_share;
 
 mechanisms! {
     /// A central mechanism.

@@ -43,6 +43,12 @@ const TUNING: Tuning = Tuning { watch: 6, reserve: 2, first: 1, learn: 10, buy: 
 /// Parts of a budget.
 const TWENTIETHS: u64 = 20;
 
+/// Returns the share of the budget with which every timestamp is watched.
+#[allow(clippy::cast_precision_loss)] // twentieths
+pub(crate) fn watch_share() -> f64 {
+    TUNING.watch as f64 / TWENTIETHS as f64
+}
+
 /// A part of a budget that no window overspends. Amounts are in units of epsilon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -62,6 +62,7 @@ use points::Points;
 pub use saved::SavedScalar;
 use settings::Shares;
 pub use settings::{Publication, ScalarSettings, Smoother, Truncation};
+pub(crate) use track::Look;
 use track::Track;
 use truncation::{Batches, choose_bound};
 pub(crate) use variants::VARIANTS;

@@ -20,7 +20,7 @@
 //!
 //! let json = r#"{
 //!     "family": "scalar", "mechanism": "contin", "epsilon": 0.5, "delay": 10,
-//!     "domain": { "low": 0, "high": 612 }
+//!     "domain": { "low": 0, "high": 612 }, "protects": "reading"
 //! }"#;
 //! let StreamSpec::Scalar(spec) = serde_json::from_str(json)? else { unreachable!("it says event") };
 //! let (intake, mut mechanism) = (spec.intake()?, spec.mechanism()?);

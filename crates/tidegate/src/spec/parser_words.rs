@@ -1,5 +1,6 @@
 //! Messages of the parsers behind specs, in the words of this project.
 
+use super::ProtectsSpec;
 use crate::names::nearest;
 
 /// Rewrites a message of serde, `toml` or `serde_json` about a spec or a configuration: unknown keys and names come
@@ -16,6 +17,9 @@ pub fn plain_words(message: &str) -> String {
     match (quoted.split_first(), message.split_once(": ")) {
         (Some((given, valid)), _) if message.starts_with("unknown field") => unknown("key ", given, valid),
         (Some((given, valid)), _) if message.starts_with("unknown variant") => unknown("", given, valid),
+        (Some((&"protects", [])), _) if message.starts_with("missing field") => {
+            format!("the key protects is missing: {}", ProtectsSpec::CHOICE)
+        }
         (Some((key, [])), _) if message.starts_with("missing field") => format!("the key {key} is missing"),
         (Some((key, _)), _) if message.starts_with("duplicate field") => format!("the key {key} is given twice"),
         (_, Some(("invalid type", rest))) => mismatch(rest, |given| format!("not {}", kind(given))),

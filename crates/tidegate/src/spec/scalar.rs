@@ -27,8 +27,7 @@ pub struct ScalarSpec {
     /// How many timestamps a release may be held back: [`ScalarSettings::delay`].
     #[serde(default)]
     pub delay: u32,
-    /// The privacy unit.
-    #[serde(default)]
+    /// The privacy unit. It has no default: the two differ by orders of magnitude in noise and in what they promise.
     pub protects: ProtectsSpec,
     /// The treatment of a reading outside the domain: `clamp` is the only one.
     #[serde(default)]
@@ -87,15 +86,22 @@ pub struct DomainSpec {
 }
 
 /// The privacy unit of a scalar stream.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProtectsSpec {
     /// The reading, whatever it is.
-    #[default]
     Reading,
     /// One contributor to the reading, as in a count of people, who can change it by so much at most, in the unit of
     /// the stream. That nobody can change it by more is the owner's claim about the data.
     Contributor(Decimal),
+}
+
+impl ProtectsSpec {
+    /// The two privacy units, in a sentence each, for whoever has not chosen.
+    pub const CHOICE: &str = "protects = \"reading\" hides the whole number, as for one person's sensor or one \
+                              company's figure, and takes noise as wide as the domain; protects = { contributor = 1 } \
+                              hides one of the people who add up to it, as in a count of visits, where nobody changes \
+                              it by more than 1, and takes far less";
 }
 
 /// The treatment of a reading outside the domain.
@@ -199,13 +205,13 @@ impl ScalarSpec {
     ];
 
     /// Takes the keys without a default; change the others by struct update.
-    pub fn new(mechanism: ScalarKind, epsilon: Epsilon, domain: DomainSpec) -> Self {
+    pub fn new(mechanism: ScalarKind, epsilon: Epsilon, domain: DomainSpec, protects: ProtectsSpec) -> Self {
         Self {
             mechanism,
             epsilon,
             domain,
             delay: 0,
-            protects: ProtectsSpec::Reading,
+            protects,
             outside: Outside::Clamp,
             grouping: None,
             threshold: None,

@@ -14,7 +14,9 @@ pub(crate) fn rest(mechanism: &Mechanism) -> String {
         (_, true) => format!(r#""domain": ["x", "y"], {classes}"#),
         (Family::Local, _) => r#""epsilon": 1, "window": 3, "domain": ["x", "y"], "population": 100"#.to_owned(),
         (Family::Central, _) => r#""epsilon": 1, "window": 3, "domain": ["x", "y"]"#.to_owned(),
-        (Family::Scalar, _) => r#""epsilon": 1, "domain": { "low": 0, "high": 100 }, "delay": 2"#.to_owned(),
+        (Family::Scalar, _) => {
+            r#""epsilon": 1, "domain": { "low": 0, "high": 100 }, "protects": "reading", "delay": 2"#.to_owned()
+        }
         (Family::Sequence, _) if mechanism.keys.is_empty() => r#""epsilon": 1, "domain": ["x", "y"]"#.to_owned(),
         (Family::Sequence, _) => format!(r#""epsilon": 1, "domain": ["x", "y"], {model}{length}"#),
     }
@@ -145,8 +147,10 @@ fn refuses_specs_that_would_have_to_be_guessed_at() {
         assert!(spec(&format!(r#"{rest}, "epsilon": 1, "family": {family}"#)).is_err(), "{family}");
     }
     for number in ["nan", "inf"] {
-        let toml =
-            format!("mechanism = \"contin\"\nepsilon = 1\nthreshold = {number}\ndomain = {{ low = 0, high = 9 }}\n");
+        let toml = format!(
+            "mechanism = \"contin\"\nepsilon = 1\nthreshold = {number}\ndomain = {{ low = 0, high = 9 }}\n\
+                 protects = \"reading\"\n"
+        );
         let error = toml::from_str::<StreamSpec>(&toml).unwrap_err().to_string();
         assert!(error.contains("is not a finite number"), "{error}");
     }

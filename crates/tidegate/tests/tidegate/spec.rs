@@ -19,7 +19,7 @@ fn domain(low: &str, high: &str) -> DomainSpec {
 }
 
 fn spec() -> ScalarSpec {
-    ScalarSpec::new(ScalarKind::Contin, "0.5".parse().unwrap(), domain("0", "612"))
+    ScalarSpec::new(ScalarKind::Contin, "0.5".parse().unwrap(), domain("0", "612"), ProtectsSpec::Reading)
 }
 
 fn contribution(domain: DomainSpec, contributor: &str) -> Result<u64, SpecError> {
@@ -114,7 +114,7 @@ fn every_reading_is_rounded_clamped_or_replaced() {
 #[test]
 fn numbers_of_a_spec_are_kept_exactly() {
     let spec = |domain: &str| {
-        let json = format!(r#"{{ "family": "scalar", "mechanism": "laplace", "epsilon": 1, "domain": {domain} }}"#);
+        let json = format!(r#"{{ "mechanism": "laplace", "epsilon": 1, "domain": {domain}, "protects": "reading" }}"#);
         let StreamSpec::Scalar(spec) = read(&json) else { panic!("it says event") };
         spec
     };

@@ -28,8 +28,8 @@ fn plbu() -> String {
 const SEQUENCE: &str = "family = \"sequence\"\nmechanism = \"crr\"\nepsilon = 1\nwindow = 4\nbudget = 1\ndomain = \
                         [\"a\", \"b\"]\nmodel = { prior = [0.5, 0.5], transitions = [[0.9, 0.1], [0.2, 0.8]] }\n";
 
-const SCALAR: &str =
-    "family = \"scalar\"\nmechanism = \"contin\"\nepsilon = 1\ndelay = 3\ndomain = { low = 0, high = 612 }\n";
+const SCALAR: &str = "family = \"scalar\"\nmechanism = \"contin\"\nepsilon = 1\ndelay = 3\n\
+                 domain = { low = 0, high = 612 }\nprotects = \"reading\"\n";
 
 const USERS: &str = "user,class\nanna,low\nben,high\ncem,low\n";
 

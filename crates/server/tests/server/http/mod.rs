@@ -326,7 +326,7 @@ pub(crate) fn rooms() -> Value {
 pub(crate) fn load() -> Value {
     json!({ "name": "load", "tick": 2, "spec": {
         "family": "scalar", "mechanism": "laplace", "epsilon": 20,
-        "domain": { "low": 0, "high": 100 }, "outside": "clamp",
+        "domain": { "low": 0, "high": 100 }, "protects": "reading", "outside": "clamp",
     } })
 }
 

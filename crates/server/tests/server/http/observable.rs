@@ -37,7 +37,7 @@ fn declarations() -> [Value; 2] {
     rooms["spec"]["queries"] = json!([{ "name": "inside", "value": "in", "unit": "counts" }]);
     let load = json!({ "name": "load", "tick": TICK / 1_000, "spec": {
         "family": "scalar", "mechanism": "contin", "epsilon": 1, "delay": 9,
-        "domain": { "low": 0, "high": 1_000_000 }, "outside": "clamp",
+        "domain": { "low": 0, "high": 1_000_000 }, "protects": "reading", "outside": "clamp",
     } });
     [rooms, load]
 }

@@ -19,6 +19,7 @@ use super::settings::ScalarSettings;
 use super::{Frame, ScalarError};
 use crate::estimate::{Estimator, Periods, Snapshot};
 use crate::release::Release;
+pub(crate) use question::Look;
 use question::{Answer, OpenMean, Question, Questioner};
 use tuning::TUNING;
 

@@ -46,6 +46,39 @@ pub(super) enum Question {
     Mean(OpenMean),
 }
 
+/// What is asked about a reading, for [`JumpSight`](crate::jumps::JumpSight).
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Look {
+    /// The reading, with noise of this scale in grid units.
+    Noise { scale: f64 },
+    /// A bit: how much its mean changes where the reading leaves its forecast; one of so many questions asks at the
+    /// forecast.
+    Bit { bias: f64, every: f64 },
+    /// A mean of readings, and one over the whole domain after it left its range: together at most so many.
+    Mean { most: f64 },
+}
+
+impl Look {
+    pub(crate) fn of_track(settings: &ScalarSettings) -> Result<Self, ScalarError> {
+        let questioner = Questioner::new(settings)?;
+        if questioner.is_small {
+            return Ok(Self::Noise { scale: questioner.noise.scale().as_f64() });
+        }
+        if questioner.asks_means() {
+            // The range is that many deviations wide, and the noise scale of a mean is in proportion to it. A count of
+            // readings above a point may come before it.
+            let epsilon = questioner.epsilon().as_f64();
+            let batch = TUNING.readings * 2.0 * TUNING.reach / epsilon;
+            let count = TUNING.readings / (0.5 * epsilon);
+            let most = f64::from(TUNING.most_readings);
+            return Ok(Self::Mean { most: batch.min(most) + count.min(most) + most });
+        }
+        #[allow(clippy::cast_precision_loss)] // a few questions
+        let turn = TUNING.look_every as f64;
+        Ok(Self::Bit { bias: 2.0 * questioner.truth - 1.0, every: turn / (turn - 1.0) })
+    }
+}
+
 /// Chooses questions, asks them and reads the answers. All but the readings is public.
 #[derive(Debug)]
 pub(super) struct Questioner {

@@ -159,7 +159,7 @@ fn declarations(dice: &mut Dice) -> Vec<Declaration> {
     }
     if dice.chance(1, 2) {
         let contin = r#"{ "family": "scalar", "mechanism": "contin", "epsilon": 0.5, "delay": 2,
-                          "domain": { "low": 0, "high": 100 }, "outside": "clamp" }"#;
+                          "domain": { "low": 0, "high": 100 }, "protects": "reading", "outside": "clamp" }"#;
         chosen.push(declaration("contin", contin));
     }
     chosen
