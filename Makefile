@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test deny parquet demo bench accuracy ablation audit fuzz mutants api fmt tools
+.PHONY: help test deny parquet demo bench accuracy ablation advice audit fuzz mutants api fmt tools
 
 # How long each fuzz target runs.
 FUZZ_SECONDS ?= 30
@@ -69,6 +69,9 @@ accuracy: tools ## measure the accuracy of track, and write docs/results-track.m
 
 ablation: tools ## measure track with each part left out, and write docs/results-track-parts.md; real data from TIDEGATE_DATA
 	@.ci/ablation
+
+advice: tools ## hold advice against measurement, and write docs/results-advise.md; real data from TIDEGATE_DATA
+	@cargo run --quiet --release -p tidegate-cli -- advise --check --output docs/results-advise.md
 
 audit: tools ## audit every mechanism thoroughly, and print the table of docs/audit.md; takes hours
 	@cargo run --quiet --release -p tidegate-cli -- audit --all --thorough --markdown

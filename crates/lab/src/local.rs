@@ -1,5 +1,6 @@
 //! Local mechanisms and the users who answer them: simulated one by one, or all at once.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
 use tidegate::local::mtsp::GroupAverage;
@@ -30,8 +31,8 @@ pub trait Users {
 /// distribution as with [`Individuals`].
 #[derive(Debug)]
 pub struct Crowd {
-    /// How many users there are in the slots before each slot, and in all.
-    users_before: Vec<u64>,
+    users: u64,
+    slots: Slots,
     /// Who is there at the current timestamp, by value.
     present: Vec<u64>,
     /// Those of them who are in none of the cohorts asked so far.
@@ -41,7 +42,44 @@ pub struct Crowd {
     bytes: u64,
 }
 
+/// How many users there are in the slots before a slot.
+#[derive(Debug)]
+enum Slots {
+    /// For each slot, and in all.
+    Drawn(Vec<u64>),
+    /// For those that were asked about so far; the others are drawn when they are needed.
+    Lazy(BTreeMap<u32, u64>),
+}
+
+impl Slots {
+    fn before(&mut self, slot: u32, random: &mut SeededRandom) -> Result<u64, SimulationError> {
+        let known = match self {
+            Self::Drawn(all) => return Ok(all[slot as usize]),
+            Self::Lazy(known) => known,
+        };
+        let lower = known.range(..=slot).next_back().map(|(slot, users)| (*slot, *users)).unwrap_or_default();
+        if lower.0 == slot {
+            return Ok(lower.1);
+        }
+        let upper = known.range(slot..).next().map(|(slot, users)| (*slot, *users)).unwrap_or((SLOTS, lower.1));
+        let weights = [f64::from(slot - lower.0), f64::from(upper.0 - slot)];
+        let users = lower.1 + multinomial(upper.1 - lower.1, &weights, random)?[0];
+        known.insert(slot, users);
+        Ok(users)
+    }
+}
+
 impl Crowd {
+    /// So many users, each in a random slot, which is drawn when somebody asks for it: the same distribution as
+    /// [`Crowd::new`], at a cost that grows with the questions rather than with the slots.
+    pub fn lazy(users: u64) -> Self {
+        Self::with_slots(users, Slots::Lazy(BTreeMap::from([(0, 0), (SLOTS, users)])))
+    }
+
+    const fn with_slots(users: u64, slots: Slots) -> Self {
+        Self { users, slots, present: Vec::new(), unasked: Vec::new(), asked: Vec::new(), bytes: 0 }
+    }
+
     /// So many users, each in a random slot.
     pub fn new(users: u64, random: &mut SeededRandom) -> Result<Self, RunError> {
         let slots = if users < u64::from(SLOTS) {
@@ -55,8 +93,7 @@ impl Crowd {
             *total += slot;
             Some(*total)
         });
-        let users_before = std::iter::once(0).chain(running).collect();
-        Ok(Self { users_before, present: Vec::new(), unasked: Vec::new(), asked: Vec::new(), bytes: 0 })
+        Ok(Self::with_slots(users, Slots::Drawn(std::iter::once(0).chain(running).collect())))
     }
 
     /// Returns the length of all reports that were sent, in bytes.
@@ -64,19 +101,15 @@ impl Crowd {
         self.bytes
     }
 
-    fn users(&self) -> u64 {
-        self.users_before[SLOTS as usize]
-    }
-
     /// How many users the slots of a cohort have.
-    fn members(&self, cohort: Cohort) -> u64 {
-        let Cohort::Slots { first, count } = cohort else { return self.users() };
-        let (first, slots) = (usize::from(first), SLOTS as usize);
-        let end = first + count as usize;
-        if end <= slots {
-            self.users_before[end] - self.users_before[first]
+    fn members(&mut self, cohort: Cohort, random: &mut SeededRandom) -> Result<u64, SimulationError> {
+        let Cohort::Slots { first, count } = cohort else { return Ok(self.users) };
+        let (first, end) = (u32::from(first), u32::from(first) + count);
+        let before = self.slots.before(first, random)?;
+        if end <= SLOTS {
+            Ok(self.slots.before(end, random)? - before)
         } else {
-            self.users() - self.users_before[first] + self.users_before[end - slots]
+            Ok(self.users - before + self.slots.before(end - SLOTS, random)?)
         }
     }
 
@@ -92,9 +125,12 @@ impl Crowd {
             self.unasked.clone_from(&self.present);
         }
         // Of the users in slots not asked so far, those present are any.
-        let unasked_users = self.users() - self.asked.iter().map(|earlier| self.members(*earlier)).sum::<u64>();
+        let mut unasked_users = self.users;
+        for place in 0..self.asked.len() {
+            unasked_users -= self.members(self.asked[place], random)?;
+        }
         let unasked_present = self.unasked.iter().sum::<u64>().min(unasked_users);
-        let members = self.members(cohort);
+        let members = self.members(cohort, random)?;
         let members_present =
             sample_without_replacement(unasked_present, &[members, unasked_users - members], random)?[0];
         let drawn = sample_without_replacement(members_present, &self.unasked, random)?;
@@ -249,11 +285,11 @@ pub fn local_settings(stream: &CountStream, settings: &TrialSettings) -> LocalSe
 /// Drives a mechanism through a whole stream, answered by a [`Crowd`].
 pub(crate) fn run_local(
     mut mechanism: Local,
+    mut users: Crowd,
     stream: &CountStream,
     mut smooth: impl FnMut(Release) -> Release,
     random: &mut SeededRandom,
 ) -> Result<CountOutcome, RunError> {
-    let mut users = Crowd::new(mechanism.settings().population.get(), random)?;
     let mut outcome = CountOutcome {
         frequencies: Vec::with_capacity(stream.length()),
         of_counts: false,
@@ -327,7 +363,8 @@ impl OnCounts for LocalSubject {
     ) -> Result<CountOutcome, RunError> {
         let local = local_settings(stream, settings);
         let mechanism = Local::new(self.0, local).map_err(RunError::unsupported)?;
-        run_local(mechanism, stream, settings.smoothing(), random)
+        let users = Crowd::new(local.population.get(), random)?;
+        run_local(mechanism, users, stream, settings.smoothing(), random)
     }
 }
 

@@ -18,10 +18,10 @@ use tidegate::mechanisms::{Family, Mechanism};
 use tidegate::release::{Release, Statistic};
 use tidegate::sequence::SequenceKind;
 use tidegate::sequence::baseline::{self, Baseline, BaselineKind};
-use tidegate::sequence::batched::{self, Batched, CLUSTER_LIMIT};
+use tidegate::sequence::batched::{self, Batched, BatchedError, CLUSTER_LIMIT};
 use tidegate::sequence::belief::Belief;
 use tidegate::sequence::channel::{Channel, Parts};
-use tidegate::sequence::crr::{self, Crr, Guarantee};
+use tidegate::sequence::crr::{self, Crr, CrrError, Guarantee};
 use tidegate::sequence::distance::Distance;
 use tidegate::sequence::model::{Background, Model, Order, Smoothing};
 use tidegate::spec::SequenceMachine;
@@ -221,7 +221,11 @@ pub(crate) fn answers(
         let release = match &mut mechanism {
             SequenceMachine::Crr(mechanism) => {
                 let sealed = mechanism.seal(timestamp, *symbol).map_err(RunError::failed)?;
-                mechanism.step(&sealed, random).map_err(RunError::failed)?
+                match mechanism.step(&sealed, random) {
+                    // Nothing is left in the window, so a release guesses from public knowledge.
+                    Err(CrrError::Refused(_)) => mechanism.guess(timestamp).map_err(RunError::failed)?,
+                    released => released.map_err(RunError::failed)?,
+                }
             }
             SequenceMachine::Baseline(mechanism) => {
                 let sealed = mechanism.seal(timestamp, *symbol).map_err(RunError::failed)?;
@@ -246,7 +250,11 @@ fn answer_batches<'a>(
     for (timestamp, symbols) in (0..).zip(batches) {
         let mut batch = mechanism.gather().map_err(RunError::failed)?;
         symbols.iter().try_for_each(|symbol| batch.push(*symbol)).map_err(RunError::failed)?;
-        for release in &mechanism.answer(timestamp, batch, random).map_err(RunError::failed)? {
+        let releases = match mechanism.answer(timestamp, batch, random) {
+            Err(BatchedError::Step(CrrError::Refused(_))) => mechanism.guess(timestamp).map_err(RunError::failed)?,
+            released => released.map_err(RunError::failed)?,
+        };
+        for release in &releases {
             answers.push(answer_of(release)?);
         }
     }

@@ -43,7 +43,7 @@ fn page(results: &CheckResults, options: &CheckOptions) -> String {
     if !results.left_out.is_empty() {
         text += &format!("\nLeft out, because the data directory lacks them: {}.\n", results.left_out.join(", "));
     }
-    text += "\n| advice from | streams | predictions | within 1.5 of measured | recommended within 1.2 of best |\n\
+    text += "\n| advice from | cases | predictions | within 1.5 of measured | recommended within 1.2 of best |\n\
              | --- | --: | --: | --: | --: |\n";
     for (name, checked) in [("past releases, or a model", &results.from_past), ("typical streams", &results.typical)] {
         let (close, good) = shares(checked, AIMS.0, AIMS.1);

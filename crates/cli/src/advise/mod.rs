@@ -166,7 +166,7 @@ pub(crate) struct Advise {
     #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroUsize>)]
     threads: Option<NonZeroUsize>,
 
-    /// Hold advice against what is measured on twenty streams instead, and print a page of Markdown
+    /// Hold advice against what is measured in twenty cases instead, and print a page of Markdown
     #[arg(long, hide = true, conflicts_with_all = ["spec", "sample", "write_spec"])]
     check: bool,
 

@@ -15,7 +15,7 @@ use crate::experiment::{
     CountOutcome, NumberOutcome, OnCounts, OnNumbers, OnSymbols, RequirementClass, RunError, Setting, Subject,
     SymbolOutcome, TrialSettings,
 };
-use crate::local::{run_local, run_plbu};
+use crate::local::{Crowd, run_local, run_plbu};
 use crate::scalar::run_scalar;
 use crate::sequence::{answers, learn};
 use crate::stream::{CountStream, NumberStream, SymbolStream};
@@ -181,7 +181,10 @@ impl OnCounts for SpecSubject {
                 let users = (0..stream.length()).map(|timestamp| stream.population(timestamp)).max();
                 spec.population = spec.population.and(users.and_then(NonZeroU64::new));
                 match spec.mechanism().map_err(RunError::unsupported)? {
-                    LocalMachine::One(mechanism) => run_local(mechanism, stream, smooth, random),
+                    LocalMachine::One(mechanism) => {
+                        let users = Crowd::lazy(mechanism.settings().population.get());
+                        run_local(mechanism, users, stream, smooth, random)
+                    }
                     LocalMachine::ByClass(mechanism) => {
                         let classes = spec.classes().map_err(RunError::unsupported)?;
                         let members = self.members(&classes, stream, random)?;

@@ -52,7 +52,7 @@ const fn symbols(stream: &'static str, epsilon: &'static str, delay: u64) -> Cas
     Case { stream, family: "sequence", population: 0, epsilon, window: 1, delay, contributor: false }
 }
 
-/// The streams: ten generated and ten real.
+/// The cases: ten on generated data and ten on real data. Three data sets occur twice.
 pub const CASES: [Case; 20] = [
     counts("traffic", "central", 20_000, 20),
     counts("seasonal_counts", "central", 20_000, 20),

@@ -33,6 +33,8 @@ const QUICK_WORK: u64 = 1_200_000;
 const MOST_CELLS: u64 = 4_000_000;
 /// Most sequences of a batch simulated by default.
 const MOST_SEQUENCES: u64 = 128;
+/// Cost of a cell of a local mechanism, relative to a central one.
+const LOCAL_COST: u64 = 8;
 /// Most cells of a run that only counts bytes.
 const SHORT_RUN: u64 = 1_000_000;
 /// Number of streams drawn from a sample.
@@ -219,7 +221,10 @@ pub(super) fn cells(request: &Request, streams: &[DataStream]) -> u64 {
         DataStream::Numbers(stream) => stream.values().len() as u64,
         DataStream::Symbols(stream) => stream.sequences().iter().map(|sequence| sequence.len() as u64).sum(),
     };
-    streams.iter().map(length).sum::<u64>().saturating_mul(Simulation::width(&request.data))
+    // Reports of simulated users cost several times as much as noise on counts.
+    let factor =
+        if matches!((request.data, request.trust), (Data::Counts { .. }, Trust::Local)) { LOCAL_COST } else { 1 };
+    streams.iter().map(length).sum::<u64>().saturating_mul(Simulation::width(&request.data)).saturating_mul(factor)
 }
 
 /// A mechanism without a prediction.
