@@ -29,6 +29,7 @@ mod device;
 mod evaluate;
 mod failure;
 mod input;
+mod model;
 mod output;
 mod plot;
 mod query;
@@ -70,6 +71,7 @@ enum Sub {
     #[cfg(feature = "lab")]
     Accuracy(accuracy::Accuracy),
     Channel(channel::Channel),
+    Model(model::ModelCommand),
     #[cfg(feature = "lab")]
     Data(data::Data),
     Init(service::init::Init),
@@ -94,6 +96,7 @@ fn main() -> ExitCode {
         #[cfg(feature = "lab")]
         Sub::Data(data) => data.run(),
         Sub::Channel(channel) => channel.run(),
+        Sub::Model(model) => model.run(),
         Sub::Release(release) => release.run(),
         Sub::Budget(budget) => budget.run(),
         Sub::Plot(plot) => plot.run(),

@@ -407,7 +407,9 @@ impl Evaluate {
             for &epsilon in &self.epsilon {
                 for &window in &windows {
                     for &delay in &delays {
-                        trials.push(Trial { subject: *subject, settings: self.settings(epsilon, window, delay) });
+                        let mut settings = self.settings(epsilon, window, delay);
+                        settings.repair = self.parameters.repair(*subject);
+                        trials.push(Trial { subject: *subject, settings });
                     }
                 }
             }

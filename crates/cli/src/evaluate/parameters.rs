@@ -2,9 +2,12 @@
 
 use clap::{Args, ValueEnum};
 use tidegate::mechanisms::Family;
+use tidegate::post_processing::Repair;
 use tidegate::scalar::Truncation;
 use tidegate_kernel::primitives::Neighbours;
 use tidegate_lab::experiment::{Subject, TrialSettings};
+
+use crate::arguments::repair;
 
 /// Parameters of mechanisms, as a spec has them.
 #[derive(Debug, Default, Args)]
@@ -35,6 +38,11 @@ pub(super) struct Parameters {
     /// default, or with one value of a user or another
     #[arg(long, value_enum)]
     neighbours: Option<NeighboursName>,
+
+    /// The repair of what mechanisms release, free of budget: consistent (least squares; the nodes of a tree
+    /// agree and sum to one), norm_sub (not negative either) or none. Unless given, trees are made consistent
+    #[arg(long, value_parser = repair)]
+    repair: Option<Repair>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -64,6 +72,12 @@ impl Parameters {
             },
             ..settings
         }
+    }
+
+    /// Returns the repair of a mechanism's releases; unless given, that of `tidegate release`.
+    pub(super) fn repair(&self, subject: &dyn Subject) -> Repair {
+        let usual = || subject.mechanism().map_or(Repair::None, |mechanism| Repair::default_of(mechanism.output));
+        self.repair.unwrap_or_else(usual)
     }
 
     /// Returns the keys of the spec that were given.

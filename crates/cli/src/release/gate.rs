@@ -244,6 +244,15 @@ impl<R: Randomness> Gate<R> {
                 ),
             );
         }
+        if let Some((sequence, local)) = self.stream.leakage() {
+            complain(
+                "note",
+                format_args!(
+                    "any user's releases so far leak at most {sequence:.6} (sequence information privacy, if the model \
+                     is right) and {local:.6} (local privacy)"
+                ),
+            );
+        }
         self.write_releases()?;
         // Files become visible last, when they are renamed.
         let files_first = !self.sinks.output.is_live();

@@ -400,13 +400,14 @@ fn rounded(counts: &[f64]) -> Vec<i64> {
     counts.iter().map(|count| count.round() as i64).collect()
 }
 
-/// The counts again, of which the mean absolute error seems to be `distance` by now: what that exceeds the mean
-/// absolute error of Laplace noise of the stated variance by, squared, is added to the variances.
+/// The counts again, of which the mean absolute error seems to be `distance` by now. What that exceeds the mean
+/// absolute error of Laplace noise of the stated variance by is the mean absolute drift. Drifts of different values
+/// differ, so they are taken to have a Laplace distribution too: `E x² = 2 (E |x|)²`.
 #[allow(clippy::cast_precision_loss)]
 fn drifted(counts: &Counts, distance: f64) -> Counts {
     let own = counts.variances.iter().sum::<f64>() / counts.variances.len() as f64;
     let drift = (distance - (own / 2.0).sqrt()).max(0.0);
-    let variances = counts.variances.iter().map(|variance| variance + drift * drift).collect();
+    let variances = counts.variances.iter().map(|variance| variance + 2.0 * drift * drift).collect();
     Counts { counts: counts.counts.clone(), variances }
 }
 
@@ -450,6 +451,7 @@ impl TryFrom<Saved> for Central {
         let fits = last.is_none_or(|last| last.fits(settings.domain)) && last.is_some() == last_pushed.is_some();
         let track_fits = match &machine {
             Machine::Track(track) => track.fits(&settings, last_pushed),
+            Machine::Sample(sample) => sample.fits(settings.domain),
             _ => true,
         };
         if check_domain(settings.domain).is_err() || !kept_for || !fits || !track_fits {

@@ -63,6 +63,11 @@ impl Uniform {
         Ok(done(timestamp, self.last.clone(), Freshness::Fresh, spent, answer.reports))
     }
 
+    /// Last histogram.
+    pub(super) const fn last(&self) -> &Histogram {
+        &self.last
+    }
+
     /// Repeats the last release.
     pub(super) fn repeat(&self, timestamp: u64) -> Step {
         let statistic = Statistic::Histogram(self.last.clone());

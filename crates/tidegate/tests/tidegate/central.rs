@@ -235,7 +235,7 @@ pub fn check_laplace(draws: &[f64], scale: f64, what: &str) {
 /// The measured distance per cell, from how far it raised the variances of the release that was repeated.
 pub fn measured_distance(first: &Release, repeated: &Release) -> f64 {
     let (own, now) = (counts_of(first).variances[0], counts_of(repeated).variances[0]);
-    (now - own).sqrt() + (own / 2.0).sqrt()
+    ((now - own) / 2.0).sqrt() + (own / 2.0).sqrt()
 }
 
 #[test]

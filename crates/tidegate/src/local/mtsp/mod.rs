@@ -367,11 +367,14 @@ impl Mtsp {
                 }
             }
         }
-        infer_below(shape, levels.last().map_or(&[], Vec::as_slice), &mut measured);
+        let unknown = infer_below(shape, levels.last().map_or(&[], Vec::as_slice), &mut measured);
         let (frequencies, variances) = self.last.nodes();
         let published = Tree::from_positions(shape, |position| {
             let before = (frequencies[position], variances[position]);
-            self.groups.publish(position, &measured[position]).unwrap_or(before)
+            let Some((frequency, variance)) = self.groups.publish(position, &measured[position]) else { return before };
+            // The group may have moved, so it is stated to be no better than its newest member.
+            let newest = measured[position].read().map_or(variance, |(_, newest)| newest.max(variance));
+            (frequency, newest + unknown[position])
         });
         self.last = published;
         drifted(&self.last, drift, |position| measured[position].read().is_none())
@@ -433,18 +436,26 @@ fn measure(shape: TreeShape, levels: &[Vec<Node>], answers: &[Option<Answer<'_>>
     measured
 }
 
-/// Gives the descendants of nodes their shares, in proportion to their values.
-fn infer_below(shape: TreeShape, nodes: &[Node], measured: &mut [Mean]) {
+/// Gives the descendants of nodes their shares, in proportion to their values. Returns the expected squared error of
+/// these shares, for each node of the tree.
+///
+/// Let a node have frequency `f` and a descendant the share `s` of it. However `f` is really divided, the squared error
+/// of `s f`, averaged over the descendants of a level, is at most `f² s (1 - s)`: as if all of it were in one of them.
+fn infer_below(shape: TreeShape, nodes: &[Node], measured: &mut [Mean]) -> Vec<f64> {
+    let mut unknown = vec![0.0; measured.len()];
     for &node in nodes {
         let whole = measured[node.position];
+        let square = whole.read().map_or(0.0, |(frequency, variance)| frequency.max(0.0).powi(2) + variance);
         let values = f64::from(shape.leaves(node.level, node.number));
         for level in node.level + 1..=shape.height() {
             for child in pruning::below(shape, node, level) {
                 let share = f64::from(shape.leaves(child.level, child.number)) / values;
                 measured[child.position] = whole.part(share);
+                unknown[child.position] = square * share * (1.0 - share);
             }
         }
     }
+    unknown
 }
 
 /// Mean over all nodes but the root of numbers that are equal within a level.
