@@ -134,16 +134,17 @@ impl OnNumbers for ScalarSubject {
         settings: &TrialSettings,
         random: &mut SeededRandom,
     ) -> Result<NumberOutcome, RunError> {
-        let smooth = settings.smoothing();
+        let refinement = settings.refinement();
         let settings = self.settings(stream, settings)?;
         let mut mechanism = Scalar::new(self.kind, settings).map_err(RunError::unsupported)?;
+        let mut refinement = if mechanism.states_error() { refinement } else { refinement.without_errors() };
         let mut releases = Vec::with_capacity(stream.values().len());
         for (timestamp, value) in (0_u64..).zip(stream.values()) {
             let reading = mechanism.seal(timestamp, *value).map_err(RunError::failed)?;
             mechanism.push_into(reading, random, &mut releases).map_err(RunError::failed)?;
         }
         releases.extend(mechanism.finish(random).map_err(RunError::failed)?);
-        let numbers = releases.into_iter().map(smooth).filter_map(|release| release.statistic.number());
+        let numbers = releases.into_iter().filter_map(|release| refinement.push(release).statistic.number());
         let (values, variances) = numbers.map(|number| (number.value, number.variance)).unzip();
         Ok(NumberOutcome { values, variances })
     }

@@ -58,7 +58,6 @@ mod policy;
 pub mod post_processing;
 pub mod query;
 pub mod release;
-mod sampling;
 pub mod scalar;
 pub mod sequence;
 pub mod spec;

@@ -275,6 +275,8 @@ impl<R: Randomness> Gate<R> {
 fn alarm(t: u64, said: &Said<'_>) -> Option<String> {
     let Reply::Event(event) = &said.reply else { return None };
     let mut text = format!("{:?} {} at {t}, at {:.6}", said.name, event.kind.name(), event.score.value);
-    let _ = write!(text, " ± {:.6}", event.score.variance.sqrt());
+    if event.score.is_stated() {
+        let _ = write!(text, " ± {:.6}", event.score.variance.sqrt());
+    }
     Some(text)
 }

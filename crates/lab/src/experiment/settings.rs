@@ -112,8 +112,13 @@ impl TrialSettings {
 impl TrialSettings {
     /// Returns the smoothing and repair of releases.
     pub(crate) fn smoothing(&self) -> impl FnMut(Release) -> Release + use<> {
-        let mut refinement = Refinement::new(self.repair, self.smooth);
+        let mut refinement = self.refinement();
         move |release| refinement.push(release)
+    }
+
+    /// Returns the post-processing of a mechanism that knows its errors.
+    pub(crate) fn refinement(&self) -> Refinement {
+        Refinement::new(self.repair, self.smooth)
     }
 }
 

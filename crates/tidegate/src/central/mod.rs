@@ -402,12 +402,19 @@ fn rounded(counts: &[f64]) -> Vec<i64> {
 
 /// The counts again, of which the mean absolute error seems to be `distance` by now. What that exceeds the mean
 /// absolute error of Laplace noise of the stated variance by is the mean absolute drift. Drifts of different values
-/// differ, so they are taken to have a Laplace distribution too: `E x² = 2 (E |x|)²`.
+/// differ, so they are taken to have a Laplace distribution too: `E x² = 2 (E |x|)²`. A count above the average is
+/// taken to move more, with a variance in proportion to it, as sums of independent users do.
+///
+/// Without a distance the drift, and so the error, is not known.
 #[allow(clippy::cast_precision_loss)]
-fn drifted(counts: &Counts, distance: f64) -> Counts {
-    let own = counts.variances.iter().sum::<f64>() / counts.variances.len() as f64;
+fn drifted(counts: &Counts, distance: Option<f64>) -> Counts {
+    let Some(distance) = distance else { return counts.unstated() };
+    let values = counts.variances.len() as f64;
+    let own = counts.variances.iter().sum::<f64>() / values;
     let drift = (distance - (own / 2.0).sqrt()).max(0.0);
-    let variances = counts.variances.iter().map(|variance| variance + 2.0 * drift * drift).collect();
+    let average = (counts.counts.iter().map(|count| count.max(0.0)).sum::<f64>() / values).max(1.0);
+    let variance = |(count, own): (&f64, &f64)| own + 2.0 * drift * drift * (count / average).max(1.0);
+    let variances = counts.counts.iter().zip(&counts.variances).map(variance).collect();
     Counts { counts: counts.counts.clone(), variances }
 }
 
@@ -451,7 +458,6 @@ impl TryFrom<Saved> for Central {
         let fits = last.is_none_or(|last| last.fits(settings.domain)) && last.is_some() == last_pushed.is_some();
         let track_fits = match &machine {
             Machine::Track(track) => track.fits(&settings, last_pushed),
-            Machine::Sample(sample) => sample.fits(settings.domain),
             _ => true,
         };
         if check_domain(settings.domain).is_err() || !kept_for || !fits || !track_fits {

@@ -228,6 +228,23 @@ impl<'a> Answer<'a> {
         Some(sum / earlier.len() as f64)
     }
 
+    /// Whether there are enough reports to measure a dissimilarity.
+    pub(super) fn can_measure(&self) -> bool {
+        self.sampling < 1.0
+    }
+
+    /// Standard deviation of a [dissimilarity](Self::dissimilarity), with normal errors of the frequencies: `(2 v² + 4 v
+    /// d²) / k` for `k` values with errors of variance `v` that lie `d` apart.
+    ///
+    /// A release is repeated where the measured dissimilarity is small, so that is mostly too small there. One standard
+    /// deviation is added to the drift that a repeated release states.
+    pub(super) fn dissimilarity_deviation(&self, dissimilarity: f64) -> f64 {
+        #[allow(clippy::cast_precision_loss)]
+        let values = self.frequencies.len() as f64;
+        let variance = self.frequencies.iter().map(|frequency| self.variance_at(*frequency)).sum::<f64>() / values;
+        ((2.0 * variance * variance + 4.0 * variance * dissimilarity.max(0.0)) / values).sqrt()
+    }
+
     /// Unbiased estimate of the mean of `f (1 - f)`, clamped to its range.
     pub(super) fn scatter(&self) -> f64 {
         #[allow(clippy::cast_precision_loss)]

@@ -107,12 +107,20 @@ pub enum AlreadyRefined {
 pub struct Refinement {
     repair: Repair,
     filter: Option<ReleaseFilter>,
+    unstated: bool,
 }
 
 impl Refinement {
     /// Creates the post-processing of a stream at its beginning.
     pub fn new(repair: Repair, smooth: bool) -> Self {
-        Self { repair, filter: smooth.then(ReleaseFilter::new) }
+        Self { repair, filter: smooth.then(ReleaseFilter::new), unstated: false }
+    }
+
+    /// Releases without a statement about errors, for mechanisms that do not know theirs. The filter still reads what
+    /// they say about their noise.
+    #[must_use]
+    pub fn without_errors(self) -> Self {
+        Self { unstated: true, ..self }
     }
 
     /// The repair.
@@ -143,6 +151,7 @@ impl Refinement {
             Some(filter) => filter.push(release),
             None => release,
         };
+        let release = if self.unstated { release.unstated() } else { release };
         let repaired = self.repair.method().and_then(|method| method.apply(&release.statistic).ok());
         match repaired {
             Some(statistic) => Release { statistic: with_larger_variances(statistic, &release.statistic), ..release },

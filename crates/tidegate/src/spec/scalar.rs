@@ -271,9 +271,11 @@ impl ScalarSpec {
     /// The post-processing of its releases.
     ///
     /// # Errors
-    /// [`SpecError::Unused`].
+    /// [`SpecError::Unused`], and settings that the mechanism cannot meet.
     pub fn refinement(&self) -> Result<Refinement, SpecError> {
-        refinement(self.mechanism.mechanism(), None, self.smooth)
+        let refinement = refinement(self.mechanism.mechanism(), None, self.smooth)?;
+        let mechanism = Scalar::new(self.mechanism, self.settings()?)?;
+        Ok(if mechanism.states_error() { refinement } else { refinement.without_errors() })
     }
 
     /// The privacy unit, in grid units: [`Grid::exact_sensitivity`], because readings are sealed from their text.

@@ -25,10 +25,10 @@ use crate::local::adaptive::done;
 use crate::local::division::{Answer, Division, Prospect};
 use crate::local::{LocalError, LocalSettings, Step};
 use crate::policy::Pool;
-use crate::release::Freshness;
+use crate::release::{Freshness, UNSTATED, stated};
 use crate::tree::{Tree, TreeShape};
 use allocation::Allocation;
-use dissimilarity::dissimilarity;
+use dissimilarity::{deviation, dissimilarity};
 pub use grouping::{GroupAverage, MEDIAN_OF};
 use grouping::{Groups, Mean};
 use pruning::{Node, Pruned};
@@ -58,6 +58,7 @@ enum Phase {
         /// Reports of the first round.
         reports: u64,
         pruned: Pruned,
+        #[serde(with = "stated::one")]
         drift: f64,
         /// Estimates of each node from the first round, if reused; otherwise empty.
         first_look: Vec<Mean>,
@@ -179,28 +180,30 @@ impl Mtsp {
             Ok(done(timestamp, drifted(&mechanism.last, drift, |_| true), freshness, asked.spent, reports))
         };
         let Some(dissimilarity) = dissimilarity(answers, &self.last) else {
-            return unchanged(self, 0.0, Freshness::Approximated);
+            return unchanged(self, UNSTATED, Freshness::Approximated);
         };
         // Part of the dissimilarity is the error of the last publication itself. The root has none.
         let own_variances = &self.last.nodes().1[1..];
         #[allow(clippy::cast_precision_loss)]
         let own = own_variances.iter().sum::<f64>() / own_variances.len() as f64;
         let drift = (dissimilarity - own).max(0.0);
+        // With a level that nobody answered about, the drift of its nodes is not known.
+        let stated = deviation(answers, &self.last, dissimilarity).map_or(UNSTATED, |deviation| drift + deviation);
         self.note_users(asked, answers);
         self.allocation.note(timestamp, dissimilarity);
         let prospects = self.prospects(answers);
         let oracles = self.allocation_oracles(&prospects, settings);
         let choice = self.allocation.best(|publications| self.cost(publications, &prospects, &oracles, settings));
         if !choice.newest {
-            return unchanged(self, drift, Freshness::Approximated);
+            return unchanged(self, stated, Freshness::Approximated);
         }
         let amount = self.amount(timestamp, choice.publications);
         if amount == 0 {
-            return unchanged(self, drift, Freshness::Nullified);
+            return unchanged(self, stated, Freshness::Nullified);
         }
         let errors = self.expected_errors(amount, &prospects, settings);
         if mean_over_nodes(&errors, &prospects) >= dissimilarity {
-            return unchanged(self, drift, Freshness::Approximated);
+            return unchanged(self, stated, Freshness::Approximated);
         }
         let pruned = self.prune(answers, &errors, drift);
         let shape = *self.last.shape();
@@ -210,7 +213,7 @@ impl Mtsp {
         let spent = self.division.spent_on_both(asked.spent, second, settings);
         let first_look = if settings.reuse { self.read_nodes(answers) } else { Vec::new() };
         let asked = Asked { timestamp, cohorts, spent };
-        self.phase = Phase::Publishing { asked, reports, pruned, drift, first_look };
+        self.phase = Phase::Publishing { asked, reports, pruned, drift: stated, first_look };
         Ok(Step::Ask(questions))
     }
 
