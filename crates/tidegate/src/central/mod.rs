@@ -402,8 +402,8 @@ fn rounded(counts: &[f64]) -> Vec<i64> {
 
 /// The counts again, of which the mean absolute error seems to be `distance` by now. What that exceeds the mean
 /// absolute error of Laplace noise of the stated variance by is the mean absolute drift. Drifts of different values
-/// differ, so they are taken to have a Laplace distribution too: `E x² = 2 (E |x|)²`. A count above the average is
-/// taken to move more, with a variance in proportion to it, as sums of independent users do.
+/// differ: one in three is taken to be zero, the others to have a Laplace distribution, so that `E x² = 3 (E |x|)²`. A
+/// count above the average is taken to move more, with a variance in proportion to it, as sums of independent users do.
 ///
 /// Without a distance the drift, and so the error, is not known.
 #[allow(clippy::cast_precision_loss)]
@@ -413,7 +413,7 @@ fn drifted(counts: &Counts, distance: Option<f64>) -> Counts {
     let own = counts.variances.iter().sum::<f64>() / values;
     let drift = (distance - (own / 2.0).sqrt()).max(0.0);
     let average = (counts.counts.iter().map(|count| count.max(0.0)).sum::<f64>() / values).max(1.0);
-    let variance = |(count, own): (&f64, &f64)| own + 2.0 * drift * drift * (count / average).max(1.0);
+    let variance = |(count, own): (&f64, &f64)| own + 3.0 * drift * drift * (count / average).max(1.0);
     let variances = counts.counts.iter().zip(&counts.variances).map(variance).collect();
     Counts { counts: counts.counts.clone(), variances }
 }

@@ -98,7 +98,7 @@ impl Adaptive {
         let dissimilarity = answer.as_ref().and_then(|answer| answer.dissimilarity(&self.last.frequencies));
         let drift = match (&answer, dissimilarity) {
             (Some(answer), Some(dissimilarity)) => {
-                self.last.drift(dissimilarity) + answer.dissimilarity_deviation(dissimilarity)
+                self.last.drift(dissimilarity) + answer.dissimilarity_margin(dissimilarity)
             }
             _ => UNSTATED,
         };

@@ -21,14 +21,14 @@ pub(super) fn dissimilarity(answers: &[Option<Answer<'_>>], released: &Tree) -> 
     (nodes > 0.0).then(|| sum / nodes).filter(|mean| mean.is_finite())
 }
 
-/// Standard deviation of a dissimilarity; `None` unless all levels were measured.
-pub(super) fn deviation(answers: &[Option<Answer<'_>>], released: &Tree, dissimilarity: f64) -> Option<f64> {
+/// Margin of the dissimilarity, as of [one answer](Answer::dissimilarity_margin); `None` unless all levels were measured.
+pub(super) fn margin(answers: &[Option<Answer<'_>>], released: &Tree, dissimilarity: f64) -> Option<f64> {
     let shape = released.shape();
     let (mut squares, mut all) = (0.0, 0.0);
     for (level, answer) in (1..).zip(answers) {
         let answer = answer.as_ref().filter(|answer| answer.can_measure())?;
         let nodes = f64::from(shape.nodes(level));
-        squares += (nodes * answer.dissimilarity_deviation(dissimilarity)).powi(2);
+        squares += (nodes * answer.dissimilarity_margin(dissimilarity)).powi(2);
         all += nodes;
     }
     (all > 0.0).then(|| squares.sqrt() / all)

@@ -28,7 +28,7 @@ use crate::policy::Pool;
 use crate::release::{Freshness, UNSTATED, stated};
 use crate::tree::{Tree, TreeShape};
 use allocation::Allocation;
-use dissimilarity::{deviation, dissimilarity};
+use dissimilarity::{dissimilarity, margin};
 pub use grouping::{GroupAverage, MEDIAN_OF};
 use grouping::{Groups, Mean};
 use pruning::{Node, Pruned};
@@ -188,7 +188,7 @@ impl Mtsp {
         let own = own_variances.iter().sum::<f64>() / own_variances.len() as f64;
         let drift = (dissimilarity - own).max(0.0);
         // With a level that nobody answered about, the drift of its nodes is not known.
-        let stated = deviation(answers, &self.last, dissimilarity).map_or(UNSTATED, |deviation| drift + deviation);
+        let stated = margin(answers, &self.last, dissimilarity).map_or(UNSTATED, |margin| drift + margin);
         self.note_users(asked, answers);
         self.allocation.note(timestamp, dissimilarity);
         let prospects = self.prospects(answers);
