@@ -108,7 +108,7 @@ impl Stream {
         let unreadable = || StreamError::State("it cannot be read".to_owned());
         let (version, rest) = postcard::take_from_bytes::<u16>(saved).map_err(|_| unreadable())?;
         if !(1..=VERSION).contains(&version) {
-            let problem = format!("it has version {version}; this program reads version {VERSION}");
+            let problem = format!("it has version {version}; this program reads versions 1 to {VERSION}");
             return Err(StreamError::State(problem));
         }
         let (mechanism, rest): (String, _) = postcard::take_from_bytes(rest).map_err(|_| unreadable())?;

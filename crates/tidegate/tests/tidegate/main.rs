@@ -26,3 +26,4 @@ mod spec;
 mod stream;
 mod support;
 mod tracked_counts;
+mod unstated;

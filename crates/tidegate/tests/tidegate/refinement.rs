@@ -125,3 +125,45 @@ fn other_releases_pass_unchanged() {
     };
     assert_eq!(Refinement::new(Repair::NormSub, false).push(release.clone()), release);
 }
+
+/// States of version 1 have no filter. The file was written before there was one, by six timestamps of forty users.
+#[test]
+fn a_stream_saved_by_version_1_goes_on() {
+    #[derive(serde::Deserialize)]
+    struct Golden {
+        spec: serde_json::Value,
+        state: String,
+    }
+    let golden: Vec<Golden> = serde_json::from_str(include_str!("../golden/stream_v1.json")).unwrap();
+    assert_eq!(golden.len(), 2);
+    for Golden { mut spec, state } in golden {
+        let state = crate::support::bytes(&state);
+        for smooth in [None, Some(true)] {
+            spec["smooth"] = serde_json::json!(smooth);
+            let loading: StreamSpec = serde_json::from_value(spec.clone()).unwrap();
+            let mut stream = Stream::load(loading.clone(), &state, None).unwrap();
+            assert_eq!(stream.last(), Some(5));
+            let random = &mut SeededRandom::new(1);
+            for user in 0..40 {
+                let entry = stream.value(6, &format!("u{user}"), "home").unwrap();
+                stream.push(entry, random).unwrap();
+            }
+            let released = stream.finish(random).unwrap().releases;
+            assert_eq!(released.iter().map(|release| release.timestamp).collect::<Vec<_>>(), [6]);
+            let saved = stream.save(None).unwrap();
+            assert_eq!(saved[0], 2);
+            assert_eq!(Stream::load(loading, &saved, None).unwrap().last(), Some(6));
+        }
+    }
+}
+
+#[test]
+fn refuses_a_state_of_a_later_version() {
+    let stream = Stream::new(spec("lbu", "")).unwrap();
+    let mut saved = stream.save(None).unwrap();
+    saved[0] = 3;
+    let error = Stream::load(spec("lbu", ""), &saved, None).unwrap_err().to_string();
+    assert!(error.contains("version 3; this program reads versions 1 to 2"), "{error}");
+    saved[0] = 1;
+    assert!(Stream::load(spec("lbu", ""), &saved, None).is_err(), "the filter is left over");
+}
