@@ -166,7 +166,7 @@ impl Run {
         let (first, _) = *self.first.get_or_insert((frequency, shared.sqrt()));
         self.changes |= first.to_bits() != frequency.to_bits();
         if variance == UNSTATED && weight != 0.0 {
-            self.deviations = UNSTATED;
+            (self.deviations, self.changes) = (UNSTATED, true);
             return;
         }
         self.weight += weight;

@@ -156,7 +156,8 @@ proptest! {
             prop_assert_eq!(tree.node(0, 0), (1.0, 0.0));
             let (frequencies, variances) = tree.nodes();
             prop_assert!(frequencies.iter().all(|frequency| frequency.is_finite()));
-            prop_assert!(variances[1..].iter().all(|variance| variance.is_finite() && *variance > 0.0));
+            // Infinite where the drift is not known, because some question had no answer.
+            prop_assert!(variances[1..].iter().all(|variance| *variance > 0.0));
         }
         asked.check(&settings);
     }
