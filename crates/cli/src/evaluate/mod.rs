@@ -36,7 +36,7 @@ use crate::failure::{Failure, complain};
 use crate::input::Input;
 use crate::output::Output;
 use crate::table::{layout_with, short};
-use parameters::{Parameters, uses_key};
+use parameters::{Parameters, refuse_to_smooth, uses_key};
 
 /// Measure the error of mechanisms on a data set, side by side.
 ///
@@ -320,6 +320,9 @@ impl Evaluate {
             return Err(Failure::input(format_args!(
                 "--smooth needs counts of users or numbers, but {name} is a stream of {kind}"
             )));
+        }
+        if self.smooth {
+            refuse_to_smooth(&chosen)?;
         }
         if self.queries && stream.kind() != StreamKind::Counts {
             let (name, kind) = (stream.name(), stream.kind());

@@ -8,6 +8,7 @@ use tidegate_kernel::primitives::Neighbours;
 use tidegate_lab::experiment::{Subject, TrialSettings};
 
 use crate::arguments::repair;
+use crate::failure::Failure;
 
 /// Parameters of mechanisms, as a spec has them.
 #[derive(Debug, Default, Args)]
@@ -92,6 +93,17 @@ impl Parameters {
         ];
         given.into_iter().filter(|(_, is_given)| *is_given).map(|(key, _)| key)
     }
+}
+
+/// Refuses `--smooth` for mechanisms whose releases it does not change.
+pub(super) fn refuse_to_smooth(chosen: &[&'static dyn Subject]) -> Result<(), Failure> {
+    let is_fixed = |subject: &&&dyn Subject| subject.mechanism().is_some_and(|mechanism| !mechanism.can_be_smoothed());
+    let Some(subject) = chosen.iter().find(is_fixed) else { return Ok(()) };
+    Err(Failure::input(format_args!(
+        "--smooth changes nothing for {}, which filters its releases itself, or releases trees or always the same; \
+         leave out one of the two",
+        subject.name()
+    )))
 }
 
 /// Whether a mechanism has a use for a key of its spec.

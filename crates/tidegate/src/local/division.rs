@@ -233,8 +233,8 @@ impl<'a> Answer<'a> {
         self.sampling < 1.0
     }
 
-    /// A quarter of the standard deviation of a [dissimilarity](Self::dissimilarity). With normal errors of variance `v`
-    /// and a mean squared difference `d`, the dissimilarity of `k` values has the variance `(2 v² + 4 v d) / k`.
+    /// A quarter of the standard deviation of a [dissimilarity](Self::dissimilarity). With normal errors of variance
+    /// `v` and a mean squared difference `d`, the dissimilarity of `k` values has the variance `(2 v² + 4 v d) / k`.
     ///
     /// A release is repeated where the measured dissimilarity is small, so that is mostly too small there. This margin
     /// is added to the drift that a repeated release states. A quarter suffices for a coverage of 90 % on streams

@@ -43,7 +43,7 @@ impl Sample {
         if !frequency.is_finite() {
             return refuse(Unsound::Frequency { position: 0, given: frequency });
         }
-        if let Some(given) = [variance, shared].into_iter().find(|given| !(*given >= 0.0)) {
+        if let Some(given) = [variance, shared].into_iter().find(|given| given.is_nan() || *given < 0.0) {
             return refuse(Unsound::Variance { position: 0, given });
         }
         self.scale(unit).map(|_| ())

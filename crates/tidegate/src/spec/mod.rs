@@ -53,7 +53,7 @@ use tidegate_kernel::{Decimal, GridError, Window};
 use crate::central::CentralError;
 use crate::central::classes::ClassError;
 use crate::local::LocalError;
-use crate::mechanisms::{self, Family, Mechanism, Output};
+use crate::mechanisms::{self, Family, Mechanism};
 use crate::post_processing::{Refinement, Repair};
 use crate::query::QueryError;
 use crate::scalar::ScalarError;
@@ -395,13 +395,10 @@ fn check_keys(mechanism: &Mechanism, given: &[(&'static str, bool)]) -> Result<(
     }
 }
 
-/// The post-processing of a mechanism's releases. Mechanisms that filter their releases themselves, release trees or
-/// always the same number are not smoothed.
+/// The post-processing of a mechanism's releases.
 fn refinement(mechanism: &Mechanism, repair: Option<Repair>, smooth: Option<bool>) -> Result<Refinement, SpecError> {
-    let name = mechanism.short_name;
-    let is_smooth = mechanism.output == Output::Tree || ["track", "personal_track", "constant"].contains(&name);
-    if is_smooth && smooth.is_some() {
-        return Err(SpecError::Unused { key: "smooth", mechanism: name });
+    if !mechanism.can_be_smoothed() && smooth.is_some() {
+        return Err(SpecError::Unused { key: "smooth", mechanism: mechanism.short_name });
     }
     Ok(Refinement::new(repair.unwrap_or(Repair::default_of(mechanism.output)), smooth.unwrap_or(false)))
 }

@@ -21,7 +21,8 @@ pub(super) fn dissimilarity(answers: &[Option<Answer<'_>>], released: &Tree) -> 
     (nodes > 0.0).then(|| sum / nodes).filter(|mean| mean.is_finite())
 }
 
-/// Margin of the dissimilarity, as of [one answer](Answer::dissimilarity_margin); `None` unless all levels were measured.
+/// Margin of the dissimilarity, as [of one answer](Answer::dissimilarity_margin).
+/// `None` unless all levels were measured.
 pub(super) fn margin(answers: &[Option<Answer<'_>>], released: &Tree, dissimilarity: f64) -> Option<f64> {
     let shape = released.shape();
     let (mut squares, mut all) = (0.0, 0.0);
