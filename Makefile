@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test deny parquet demo bench accuracy ablation advice audit fuzz mutants api fmt tools
+.PHONY: help test deny parquet demo bench accuracy ablation advice audit results coverage fuzz mutants api fmt tools
 
 # How long each fuzz target runs.
 FUZZ_SECONDS ?= 30
@@ -75,6 +75,14 @@ advice: tools ## hold advice against measurement, and write docs/results-advise.
 
 audit: tools ## audit every mechanism thoroughly, and print the table of docs/audit.md; takes hours
 	@cargo run --quiet --release -p tidegate-cli -- audit --all --thorough --markdown
+
+results: tools ## write docs/results-repair.md from runs; needs jq and the data sets in TIDEGATE_DATA
+	@cargo build --quiet --release -p tidegate-cli
+	@.ci/results-repair
+
+coverage: tools ## write docs/results-coverage.md from runs; needs jq and the data sets in TIDEGATE_DATA
+	@cargo build --quiet --release -p tidegate-cli
+	@.ci/results-coverage
 
 fuzz: tools ## run each fuzz target for FUZZ_SECONDS (30 unless set); needs a nightly compiler
 	@cargo +nightly --version >/dev/null 2>&1 || { \

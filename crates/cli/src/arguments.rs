@@ -4,6 +4,8 @@
 use std::num::NonZeroUsize;
 use std::str::FromStr;
 
+use tidegate::names::UnknownName;
+use tidegate::post_processing::Repair;
 use tidegate::spec::ProtectsSpec;
 
 /// Parses a type that holds whole numbers from one.
@@ -30,4 +32,10 @@ pub(crate) fn protects(text: &str) -> Result<ProtectsSpec, &'static str> {
 #[cfg(feature = "lab")]
 pub(crate) fn threads_or_all(given: Option<NonZeroUsize>) -> NonZeroUsize {
     given.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN)
+}
+
+/// A repair of releases, by its name in specs.
+pub(crate) fn repair(name: &str) -> Result<Repair, UnknownName> {
+    let found = Repair::ALL.into_iter().find(|repair| repair.name() == name);
+    found.ok_or_else(|| UnknownName::new("repair", name, Repair::ALL.map(Repair::name)))
 }

@@ -8,11 +8,13 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use tidegate::sequence::channel::{Channel as Factored, ChannelMatrixError};
 use tidegate::sequence::distance::{Distance, DistanceMatrix};
+use tidegate::sequence::model::Model;
 use tidegate::sequence::programme;
 use tidegate_kernel::Epsilon;
 use tidegate_kernel::primitives::MAX_CHANNEL_EPSILON;
 
 use crate::failure::Failure;
+use crate::model::{Batch, read_model};
 use crate::output::Output;
 use crate::table::layout;
 
@@ -41,15 +43,24 @@ const MAX_DOMAIN: usize = 1000;
     allow_negative_numbers = true,
     after_help = "Example:\n  tidegate channel --prior 0.5,0.3,0.2 --epsilon 0.5 --distance hamming\n  \
                   echo 1 1 2 4 | awk '{for (i=1; i<=NF; i++) print $i/8}' | tidegate channel --prior - --epsilon 1 \
-                  --json"
+                  --json\n  \
+                  tidegate channel --model visits.model.json --length 2 --epsilon 1"
 )]
 pub(crate) struct Channel {
     /// How likely each symbol is, separated by commas, or - to read that from standard input
-    #[arg(long, value_name = "P1,P2,..|-")]
-    prior: String,
+    #[arg(long, value_name = "P1,P2,..|-", required_unless_present = "model", conflicts_with = "model")]
+    prior: Option<String>,
+
+    /// A model, as `tidegate model fit` writes it, instead of a prior: print the channel of the first batch
+    #[arg(long, value_name = "FILE")]
+    model: Option<String>,
+
+    /// How many symbols the batch has, with --model; epsilon is for the whole batch
+    #[arg(long, value_name = "N", requires = "model", default_value = "1", hide_default_value = true)]
+    length: u32,
 
     /// How much an answer may tell, at most 10; rounded down to nine decimals
-    #[arg(long, value_parser = epsilon)]
+    #[arg(long, value_parser = channel_epsilon)]
     epsilon: Epsilon,
 
     /// How far an answer is from a symbol: hamming is 1 for a wrong one, absolute |x-y|, squared (x-y)^2
@@ -73,7 +84,17 @@ pub(crate) enum DistanceName {
     Squared,
 }
 
-fn epsilon(text: &str) -> Result<Epsilon, String> {
+impl From<DistanceName> for Distance {
+    fn from(name: DistanceName) -> Self {
+        match name {
+            DistanceName::Hamming => Self::Hamming,
+            DistanceName::Absolute => Self::Absolute,
+            DistanceName::Squared => Self::Squared,
+        }
+    }
+}
+
+pub(crate) fn channel_epsilon(text: &str) -> Result<Epsilon, String> {
     let epsilon = Epsilon::parse_budget(text).map_err(|error| error.to_string())?;
     if epsilon > MAX_CHANNEL_EPSILON {
         return Err(format!("epsilon must be at most {MAX_CHANNEL_EPSILON}, but {epsilon} was given"));
@@ -95,14 +116,42 @@ struct Printed {
 
 impl Channel {
     pub(crate) fn run(&self) -> Result<(), Failure> {
+        if let Some(path) = &self.model {
+            return self.print_batch(&read_model(path)?);
+        }
         let prior = self.prior()?;
         let distance = self.distance(prior.len())?;
         let channel = programme::channel(&prior, self.epsilon, &distance).map_err(Failure::run)?;
-        let (printed, loss) = self.describe(prior, &distance, &channel).map_err(Failure::run)?;
+        let between = |one, other| distance.between(one, other);
+        let (printed, loss) = self.describe(prior, &distance, &channel, between).map_err(Failure::run)?;
+        self.print(&printed, loss, |symbol| symbol.to_string())
+    }
+
+    /// Prints the channel of a batch: symbols and answers are sequences.
+    fn print_batch(&self, model: &Model) -> Result<(), Failure> {
+        let distance = self.distance(model.domain() as usize)?;
+        let batch = Batch::new(model, self.length, self.epsilon, &distance)?;
+        if batch.belief.len() > MAX_DOMAIN {
+            let given = batch.belief.len();
+            return Err(Failure::input(format_args!(
+                "--length: a whole matrix is printed for at most {MAX_DOMAIN} sequences, but there are {given}"
+            )));
+        }
+        let between = |one, other| batch.between(one, other, &distance);
+        let described = self.describe(batch.belief.clone(), &distance, &batch.channel, between);
+        let (printed, loss) = described.map_err(Failure::run)?;
+        let name = |sequence: usize| {
+            let symbols = u32::try_from(sequence).into_iter().flat_map(|sequence| batch.symbols(sequence));
+            symbols.map(|symbol| symbol.to_string()).collect::<Vec<_>>().join(" ")
+        };
+        self.print(&printed, loss, name)
+    }
+
+    fn print(&self, printed: &Printed, loss: f64, name: impl Fn(usize) -> String) -> Result<(), Failure> {
         let text = if self.json {
-            serde_json::to_string(&printed).map(|text| text + "\n")
+            serde_json::to_string(printed).map(|text| text + "\n")
         } else {
-            Ok(as_text(&printed, loss))
+            Ok(as_text(printed, loss, name))
         };
         let mut output = Output::create("-")?;
         output.write(&text.map_err(Failure::run)?)?;
@@ -110,13 +159,14 @@ impl Channel {
     }
 
     fn prior(&self) -> Result<Vec<f64>, Failure> {
-        let text = if self.prior == "-" {
+        let given = self.prior.as_deref().unwrap_or_default();
+        let text = if given == "-" {
             let mut text = String::new();
             let read = io::stdin().read_to_string(&mut text);
             read.map_err(|error| Failure::run(format!("standard input cannot be read: {error}")))?;
             text
         } else {
-            self.prior.clone()
+            given.to_owned()
         };
         let prior = numbers(&text).map_err(|given| wrong_prior(format!("{given:?} is not a number")))?;
         if prior.len() < 2 {
@@ -141,11 +191,7 @@ impl Channel {
 
     fn distance(&self, domain: usize) -> Result<Distance, Failure> {
         let Some(path) = &self.matrix else {
-            return Ok(match self.distance {
-                DistanceName::Hamming => Distance::Hamming,
-                DistanceName::Absolute => Distance::Absolute,
-                DistanceName::Squared => Distance::Squared,
-            });
+            return Ok(self.distance.into());
         };
         let matrix =
             read_matrix(path).map_err(|error| Failure::input(format!("--matrix {}: {error}", path.display())))?;
@@ -161,6 +207,7 @@ impl Channel {
         prior: Vec<f64>,
         distance: &Distance,
         channel: &Factored,
+        between: impl Fn(u32, u32) -> f64,
     ) -> Result<(Printed, f64), ChannelMatrixError> {
         let mut output = vec![0.0; prior.len()];
         for ((symbol, _), q) in channel.outputs().iter().zip(channel.marginal(&prior)?) {
@@ -177,7 +224,7 @@ impl Channel {
             channel: channel.dense(),
             output,
             leakage: channel.leakage(&prior)?.largest(),
-            cost: channel.expected_cost(&prior, |x, y| distance.between(x, y))?,
+            cost: channel.expected_cost(&prior, between)?,
             prior,
         };
         Ok((printed, channel.ldp_loss()))
@@ -210,15 +257,14 @@ fn read_matrix(path: &Path) -> Result<DistanceMatrix, String> {
 }
 
 /// A line for each symbol, a column for each answer that occurs.
-fn as_text(printed: &Printed, loss: f64) -> String {
+fn as_text(printed: &Printed, loss: f64, name: impl Fn(usize) -> String) -> String {
     let answers: Vec<usize> = (0..printed.output.len()).filter(|answer| printed.output[*answer] > 0.0).collect();
     let header = ["SYMBOL".to_owned(), "PRIOR".to_owned()].into_iter();
-    let mut rows: Vec<Vec<String>> = vec![header.chain(answers.iter().map(|answer| format!("-> {answer}"))).collect()];
+    let mut rows: Vec<Vec<String>> =
+        vec![header.chain(answers.iter().map(|answer| format!("-> {}", name(*answer)))).collect()];
     for (symbol, (weight, row)) in printed.prior.iter().zip(&printed.channel).enumerate() {
         let probabilities = answers.iter().map(|answer| format!("{:.4}", row[*answer]));
-        rows.push(
-            iter::once(symbol.to_string()).chain(iter::once(format!("{weight:.4}"))).chain(probabilities).collect(),
-        );
+        rows.push(iter::once(name(symbol)).chain(iter::once(format!("{weight:.4}"))).chain(probabilities).collect());
     }
     let total = answers.iter().map(|answer| format!("{:.4}", printed.output[*answer]));
     rows.push(["all".to_owned(), String::new()].into_iter().chain(total).collect());

@@ -29,6 +29,7 @@ mod device;
 mod evaluate;
 mod failure;
 mod input;
+mod model;
 #[cfg(feature = "lab")]
 mod new;
 mod output;
@@ -75,6 +76,7 @@ enum Sub {
     #[cfg(feature = "lab")]
     Accuracy(accuracy::Accuracy),
     Channel(channel::Channel),
+    Model(model::ModelCommand),
     #[cfg(feature = "lab")]
     Data(data::Data),
     Init(service::init::Init),
@@ -101,6 +103,7 @@ fn main() -> ExitCode {
         #[cfg(feature = "lab")]
         Sub::Data(data) => data.run(),
         Sub::Channel(channel) => channel.run(),
+        Sub::Model(model) => model.run(),
         Sub::Release(release) => release.run(),
         Sub::Budget(budget) => budget.run(),
         Sub::Plot(plot) => plot.run(),

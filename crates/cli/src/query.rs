@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tidegate::post_processing::{Refinement, Repair};
 use tidegate::release::Release;
 use tidegate::spec::StreamSpec;
 use tidegate_device::client::Client;
@@ -15,7 +16,7 @@ use tidegate_table::Format;
 use tidegate_table::releases::{ReleaseLayout, quoted};
 use tidegate_table::time::Clock;
 
-use crate::arguments::at_least_one;
+use crate::arguments::{at_least_one, repair};
 use crate::device::connection::{Server, explain};
 use crate::failure::Failure;
 use crate::output::{Output, Reader};
@@ -34,7 +35,8 @@ use crate::table::{layout, short};
                   visits --value shop\n  \
                   tidegate query --server http://127.0.0.1:8420 --stream visits --first work --last away --delta 24\n  \
                   tidegate query streams --server http://127.0.0.1:8420\n  \
-                  tidegate query releases --server http://127.0.0.1:8420 --stream visits --follow --json"
+                  tidegate query releases --server http://127.0.0.1:8420 --stream visits --follow --json\n  \
+                  tidegate query releases --server http://127.0.0.1:8420 --stream visits --repair norm_sub"
 )]
 pub(crate) struct Query {
     /// What to read
@@ -87,6 +89,15 @@ pub(crate) struct Query {
     /// Releases or answers of this timestamp and earlier ones
     #[arg(long, value_name = "T")]
     to: Option<u64>,
+
+    /// Repair releases before they are read: consistent, norm_sub or none. Not where the stream's spec repairs
+    /// them already
+    #[arg(long, value_parser = repair)]
+    repair: Option<Repair>,
+
+    /// Smooth releases by those before them, from --from on; with `query releases`
+    #[arg(long)]
+    smooth: bool,
 
     /// Go on with releases or answers as they are published
     #[arg(long, conflicts_with = "to")]
@@ -184,8 +195,12 @@ impl Query {
         let format = if self.json { Format::Ndjson } else { Format::Csv };
         let mut head = String::new();
         shape.begin(format, &mut head);
+        let own = spec.refinement().map_err(Failure::run)?;
+        let refinement = Refinement::of_query(&own, self.repair.unwrap_or(Repair::None), self.smooth);
+        let mut refinement = refinement.map_err(|error| Failure::input(format_args!("--{error}")))?;
         self.records(client, stream, "releases", |record| {
             let release: Release = serde_json::from_value(record.body.clone()).map_err(Failure::run)?;
+            let release = refinement.push(release);
             let mut text = std::mem::take(&mut head);
             shape.write(&release, None, format, &mut text).map_err(Failure::run)?;
             Ok(text)
@@ -230,6 +245,11 @@ impl Query {
                 "ask for --value, for --first and --last, or for --top; or read streams, releases or answers",
             ));
         }
+        if self.smooth {
+            return Err(Failure::input(
+                "--smooth is for `query releases`; for answers, set smooth in the stream's spec",
+            ));
+        }
         let is_numbered = match spec {
             StreamSpec::Local(spec) => matches!(spec.domain, tidegate::spec::ValuesSpec::Number(_)),
             StreamSpec::Central(spec) => matches!(spec.domain, tidegate::spec::ValuesSpec::Number(_)),
@@ -249,6 +269,7 @@ impl Query {
             ("unit", self.counts.then(|| json!("counts"))),
             ("confidence", self.confidence.map(|confidence| json!(confidence))),
             ("at", self.at.map(|at| json!(at))),
+            ("repair", self.repair.map(|repair| json!(repair))),
         ];
         asked.extend(given.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
         let path = format!("/v1/streams/{stream}/query");

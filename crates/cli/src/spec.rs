@@ -3,6 +3,7 @@
 use tidegate::kernel::oracle::OracleKind;
 use tidegate::mechanisms::{self, Family, Mechanism, Preset};
 use tidegate::names::UnknownName;
+use tidegate::sequence::model::Model;
 use tidegate::spec::{
     CentralSpec, ColumnsSpec, DomainSpec, InputSpec, LocalSpec, ScalarSpec, SequenceSpec, SpecError, StreamSpec,
     TimelineSpec,
@@ -11,6 +12,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::failure::Failure;
+use crate::model::read_model;
 use crate::toml_file::{Places, Table, Text};
 
 /// A spec, with the lines of its keys.
@@ -56,12 +58,15 @@ impl Spec {
     pub(crate) fn of(mut table: Table<'_>) -> Result<Self, Failure> {
         let mechanism = mechanism_of(&mut table)?;
         check(&table, &Keys::of(mechanism.family))?;
+        let learned = learned_model(&mut table)?;
         let input = input_of(&mut table)?;
         let (mut stream, places) = match mechanism.family {
             Family::Local => table.read().map(|(spec, places)| (StreamSpec::Local(spec), places)),
             Family::Central => table.read().map(|(spec, places)| (StreamSpec::Central(spec), places)),
             Family::Scalar => table.read().map(|(spec, places)| (StreamSpec::Scalar(spec), places)),
-            Family::Sequence => table.read().map(|(spec, places)| (StreamSpec::Sequence(spec), places)),
+            Family::Sequence => {
+                table.read().map(|(spec, places)| (StreamSpec::Sequence(SequenceSpec { learned, ..spec }), places))
+            }
         }?;
         *stream.input_mut() = input;
         Ok(Self { stream, places })
@@ -71,6 +76,14 @@ impl Spec {
     pub(crate) fn refused(&self, error: &SpecError) -> Failure {
         self.places.error(error.key(), error)
     }
+}
+
+/// Takes the path of a model's file out of a sequence spec, and reads the file.
+fn learned_model(table: &mut Table<'_>) -> Result<Option<Model>, Failure> {
+    let path = table.table.get("model").and_then(|model| model.get_ref().as_str().map(str::to_owned));
+    let Some(path) = path else { return Ok(None) };
+    table.take("model");
+    read_model(&path).map(Some).map_err(|failure| table.places.error(Some("model"), failure))
 }
 
 /// Removes the family, and replaces a mechanism's variant by the keys that it stands for.

@@ -9,7 +9,7 @@ pub mod published;
 use std::sync::LazyLock;
 
 use tidegate::mechanisms::{Family, Mechanism, Preset};
-use tidegate::release::Release;
+use tidegate::post_processing::Refinement;
 use tidegate::scalar::{Publication, Scalar, ScalarKind, ScalarSettings, Smoother};
 use tidegate_kernel::SeededRandom;
 
@@ -135,10 +135,11 @@ impl OnNumbers for ScalarSubject {
         settings: &TrialSettings,
         random: &mut SeededRandom,
     ) -> Result<NumberOutcome, RunError> {
-        let smooth = settings.smoothing();
+        let refinement = settings.refinement();
         let settings = self.settings(stream, settings)?;
         let mechanism = Scalar::new(self.kind, settings).map_err(RunError::unsupported)?;
-        run_scalar(mechanism, stream, smooth, random)
+        let refinement = if mechanism.states_error() { refinement } else { refinement.without_errors() };
+        run_scalar(mechanism, stream, refinement, random)
     }
 }
 
@@ -146,7 +147,7 @@ impl OnNumbers for ScalarSubject {
 pub(crate) fn run_scalar(
     mut mechanism: Scalar,
     stream: &NumberStream,
-    smooth: impl FnMut(Release) -> Release,
+    mut refinement: Refinement,
     random: &mut SeededRandom,
 ) -> Result<NumberOutcome, RunError> {
     let mut releases = Vec::with_capacity(stream.values().len());
@@ -155,7 +156,7 @@ pub(crate) fn run_scalar(
         mechanism.push_into(reading, random, &mut releases).map_err(RunError::failed)?;
     }
     releases.extend(mechanism.finish(random).map_err(RunError::failed)?);
-    let numbers = releases.into_iter().map(smooth).filter_map(|release| release.statistic.number());
+    let numbers = releases.into_iter().filter_map(|release| refinement.push(release).statistic.number());
     let (values, variances) = numbers.map(|number| (number.value, number.variance)).unzip();
     Ok(NumberOutcome { values, variances })
 }

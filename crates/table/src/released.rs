@@ -32,7 +32,7 @@ use crate::{Format, TableError, TableLine, TableReader};
 pub struct ReleasedTable {
     /// Names of the values; one name where there is one number a timestamp.
     pub values: Vec<String>,
-    /// Whether the table has variances. If not, it may be raw data.
+    /// Whether each fresh release of the table has a variance. If not, the table may be raw data.
     pub states_variance: bool,
     /// Whether the table has a field that only releases have.
     pub is_release: bool,
@@ -47,7 +47,7 @@ pub struct ReleasedLine {
     pub timestamp: u64,
     /// A finite number for each value.
     pub numbers: Vec<f64>,
-    /// Their variances, finite and not negative; 0 where the table has none.
+    /// Their variances, finite and not negative; 0 where the table has none, or leaves it empty.
     pub variances: Vec<f64>,
     /// Whether the release is fresh, rather than a repetition.
     pub fresh: bool,
@@ -102,10 +102,10 @@ pub fn read(
         return read_long(table, value, check);
     }
     let (layout, values) = layout(&table)?;
-    let states_variance = layout.values.iter().any(|(_, variance)| variance.is_some());
-    let is_release = states_variance || layout.freshness.is_some();
+    let has_variances = layout.values.iter().any(|(_, variance)| variance.is_some());
+    let is_release = has_variances || layout.freshness.is_some();
     let mut lines = Vec::new();
-    let mut last = None;
+    let (mut last, mut unstated) = (None, false);
     let mut user: Option<String> = None;
     while let Some(line) = table.next_line()? {
         if let Some(field) = layout.user
@@ -113,11 +113,12 @@ pub fn read(
         {
             return Err(line.bad_field(field, "the same user in all lines: advice is about one user's symbols"));
         }
-        lines.push(line_of(&line, &layout, &mut last, &check)?);
+        lines.push(line_of(&line, &layout, &mut last, &mut unstated, &check)?);
     }
     if lines.is_empty() {
         return Err(table.bad_content("it has no timestamps"));
     }
+    let states_variance = has_variances && !unstated;
     Ok(ReleasedTable { values, states_variance, is_release, lines })
 }
 
@@ -128,11 +129,14 @@ fn read_long<R: Read>(
     check: impl Fn(f64, f64) -> Result<(), Cow<'static, str>>,
 ) -> Result<ReleasedTable, TableError> {
     let mut values: Vec<String> = Vec::new();
+    let mut unstated = false;
     let mut lines: Vec<ReleasedLine> = Vec::new();
     while let Some(line) = table.next_line()? {
         let timestamp = line.timestamp()?;
         let (number, variance) = cell(&line, value + 1, Some(value + 2), &check)?;
         let fresh = freshness(&line, Some(value + 3))?;
+        unstated |= fresh && variance.is_none();
+        let variance = variance.unwrap_or_default();
         let complete = lines.last().is_none_or(|last| last.numbers.len() >= values.len());
         match lines.last_mut() {
             Some(last) if last.timestamp == timestamp => {
@@ -156,7 +160,7 @@ fn read_long<R: Read>(
     if lines.last().is_none_or(|last| last.numbers.len() != values.len()) {
         return Err(table.bad_content("it has no timestamps, or breaks off within the last"));
     }
-    Ok(ReleasedTable { values, states_variance: true, is_release: true, lines })
+    Ok(ReleasedTable { values, states_variance: !unstated, is_release: true, lines })
 }
 
 fn layout<R: Read>(table: &TableReader<R>) -> Result<(Layout, Vec<String>), TableError> {
@@ -201,6 +205,7 @@ fn line_of(
     line: &TableLine<'_>,
     layout: &Layout,
     last: &mut Option<u64>,
+    unstated: &mut bool,
     check: impl Fn(f64, f64) -> Result<(), Cow<'static, str>>,
 ) -> Result<ReleasedLine, TableError> {
     let timestamp = line.timestamp()?;
@@ -208,30 +213,33 @@ fn line_of(
         return Err(line.bad_field(0, "a timestamp that is later than the last"));
     }
     let cells = layout.values.iter().map(|(field, variance)| cell(line, *field, *variance, &check));
-    let (numbers, variances) = cells.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
-    Ok(ReleasedLine { timestamp, numbers, variances, fresh: freshness(line, layout.freshness)? })
+    let (numbers, variances): (Vec<f64>, Vec<Option<f64>>) = cells.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+    let fresh = freshness(line, layout.freshness)?;
+    *unstated |= fresh && variances.contains(&None);
+    let variances = variances.into_iter().map(Option::unwrap_or_default).collect();
+    Ok(ReleasedLine { timestamp, numbers, variances, fresh })
 }
 
-/// Reads a number and its variance.
+/// Reads a number and its variance, which may be empty.
 fn cell(
     line: &TableLine<'_>,
     field: usize,
     variance_field: Option<usize>,
     check: impl Fn(f64, f64) -> Result<(), Cow<'static, str>>,
-) -> Result<(f64, f64), TableError> {
+) -> Result<(f64, Option<f64>), TableError> {
     let number = line.finite(field, "a number")?;
     let variance = match variance_field {
-        Some(variance_field) => {
+        Some(variance_field) if !line.text(variance_field).is_empty() => {
             let expected = "a variance: a number, zero or more";
             let variance = line.finite(variance_field, expected)?;
             if variance < 0.0 {
                 return Err(line.bad_field(variance_field, expected));
             }
-            variance
+            Some(variance)
         }
-        None => 0.0,
+        _ => None,
     };
-    check(number, variance).map_err(|expected| line.bad_field(field, expected))?;
+    check(number, variance.unwrap_or_default()).map_err(|expected| line.bad_field(field, expected))?;
     Ok((number, variance))
 }
 

@@ -31,7 +31,7 @@
 //! ```
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use serde::{Serialize, Serializer};
 use tidegate::mechanisms::Output;
@@ -118,14 +118,30 @@ fn as_text<S: Serializer>(spent: &Spent, serializer: S) -> Result<S::Ok, S::Erro
     serializer.collect_str(spent)
 }
 
+/// A variance, or nothing where a release does not state its error.
+#[derive(Clone, Copy, Serialize)]
+struct Stated(Option<f64>);
+
+impl Stated {
+    fn of(variance: f64) -> Self {
+        Self(variance.is_finite().then_some(variance))
+    }
+}
+
+impl fmt::Display for Stated {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |variance| variance.fmt(formatter))
+    }
+}
+
 /// The fields that differ between layouts.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Cells<'a> {
-    Number { value: f64, variance: f64 },
-    Frequency { value: Cow<'a, str>, frequency: f64, variance: f64 },
-    Count { value: Cow<'a, str>, count: f64, variance: f64 },
-    Node { first: Cow<'a, str>, last: Cow<'a, str>, frequency: f64, variance: f64 },
+    Number { value: f64, variance: Stated },
+    Frequency { value: Cow<'a, str>, frequency: f64, variance: Stated },
+    Count { value: Cow<'a, str>, count: f64, variance: Stated },
+    Node { first: Cow<'a, str>, last: Cow<'a, str>, frequency: f64, variance: Stated },
     Symbol { user: &'a str, value: Cow<'a, str> },
 }
 
@@ -213,7 +229,7 @@ impl ReleaseLayout {
         user: Option<&str>,
         format: Format,
         text: &mut String,
-    ) -> Result<(), std::fmt::Error> {
+    ) -> Result<(), fmt::Error> {
         self.write_of(0, release, user, format, text)
     }
 
@@ -230,25 +246,25 @@ impl ReleaseLayout {
         user: Option<&str>,
         format: Format,
         text: &mut String,
-    ) -> Result<(), std::fmt::Error> {
+    ) -> Result<(), fmt::Error> {
         let time = self.clock.time(release.timestamp);
         let series = self.series.get(series).map(String::as_str);
         let mut line = |cells| Line { series, ..Line::new(release, time.as_deref(), cells) }.write(format, text);
         match &self.kind {
             Kind::Number => match release.statistic.number() {
-                Some(Number { value, variance }) => line(Cells::Number { value, variance }),
+                Some(Number { value, variance }) => line(Cells::Number { value, variance: Stated::of(variance) }),
                 None => Ok(()),
             },
             Kind::Frequencies(values) => {
                 let (frequencies, variances) = release.statistic.leaves();
                 (0..).zip(frequencies).zip(variances).try_for_each(|((value, &frequency), &variance)| {
-                    line(Cells::Frequency { value: values.name(value), frequency, variance })
+                    line(Cells::Frequency { value: values.name(value), frequency, variance: Stated::of(variance) })
                 })
             }
             Kind::Counts(values) => {
                 let (counts, variances) = release.statistic.leaves();
                 (0..).zip(counts).zip(variances).try_for_each(|((value, &count), &variance)| {
-                    line(Cells::Count { value: values.name(value), count, variance })
+                    line(Cells::Count { value: values.name(value), count, variance: Stated::of(variance) })
                 })
             }
             Kind::Tree(values) => {
@@ -260,7 +276,7 @@ impl ReleaseLayout {
                         let first = node * shape.width(level);
                         let last = first + shape.leaves(level, node).saturating_sub(1);
                         let (first, last) = (values.name(first), values.name(last));
-                        line(Cells::Node { first, last, frequency, variance })
+                        line(Cells::Node { first, last, frequency, variance: Stated::of(variance) })
                     })
                 })
             }
@@ -279,9 +295,9 @@ impl<'a> Line<'a> {
         Self { t: *timestamp, time, series: None, cells, freshness: freshness.name(), spent, seeded: *seeded }
     }
 
-    fn write(&self, format: Format, text: &mut String) -> std::fmt::Result {
+    fn write(&self, format: Format, text: &mut String) -> fmt::Result {
         if format == Format::Ndjson {
-            text.push_str(&serde_json::to_string(self).map_err(|_| std::fmt::Error)?);
+            text.push_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?);
             text.push('\n');
             return Ok(());
         }

@@ -143,6 +143,13 @@ pub struct Mechanism {
 }
 
 impl Mechanism {
+    /// Whether a filter can improve its releases. Some mechanisms filter theirs themselves, release trees or symbols,
+    /// or always the same number.
+    pub fn can_be_smoothed(&self) -> bool {
+        let is_filtered = ["track", "personal_track", "constant"].contains(&self.short_name);
+        !is_filtered && !matches!(self.output, Output::Tree | Output::Symbol)
+    }
+
     /// The name to show: the short one where only one family has it.
     pub fn name(&self) -> &'static str {
         let same = all().filter(|other| other.short_name == self.short_name);

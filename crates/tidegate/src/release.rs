@@ -1,11 +1,16 @@
 //! [`Release`]: a published statistic, with its variance and cost.
 
 mod spent;
+pub(crate) mod stated;
 
 use serde::{Deserialize, Serialize};
 
 use crate::tree::Tree;
 pub use spent::{ClassSpend, Spent};
+
+/// The variance of a number whose error is not known: infinite. Such a number has no interval. Tables leave the
+/// variance empty, and JSON has null in its place.
+pub const UNSTATED: f64 = f64::INFINITY;
 
 /// A published statistic, with all that is needed to judge it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -136,7 +141,12 @@ pub struct Number {
     /// The estimate, in the unit of the stream. It need not lie in the domain.
     pub value: f64,
     /// The expected squared error, as far as the mechanism can tell: that of the noise. What it cannot tell is how far
-    /// the readings of a group really are from each other, or how far readings were cut off.
+    /// the readings of a group really are from each other, or how far readings were cut off. A [`Stream`] releases such
+    /// numbers with an [`UNSTATED`] variance: [`Scalar::states_error`].
+    ///
+    /// [`Stream`]: crate::stream::Stream
+    /// [`Scalar::states_error`]: crate::scalar::Scalar::states_error
+    #[serde(with = "stated::one")]
     pub variance: f64,
 }
 
@@ -156,7 +166,8 @@ pub struct Counts {
     /// The estimated number of users that hold each value.
     pub counts: Vec<f64>,
     /// The expected squared error of each count, as far as the mechanism can tell: exact for a fresh release, with the
-    /// estimated drift on top for an approximated one.
+    /// estimated drift on top for an approximated one, and [`UNSTATED`] where the drift is not known.
+    #[serde(with = "stated::each")]
     pub variances: Vec<f64>,
 }
 
@@ -166,6 +177,11 @@ impl Counts {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at least one; beyond the range, its end
     pub fn population(&self) -> u64 {
         self.counts.iter().sum::<f64>().round().max(1.0) as u64
+    }
+
+    /// The same counts, with errors that are not known.
+    pub(crate) fn unstated(&self) -> Self {
+        Self { counts: self.counts.clone(), variances: vec![UNSTATED; self.variances.len()] }
     }
 
     /// The counts as shares of `population` users, where their number is public, and of [those that there seem to
@@ -184,6 +200,22 @@ impl Counts {
 }
 
 impl Release {
+    /// The same release, without a statement about its error.
+    #[must_use]
+    pub fn unstated(self) -> Self {
+        let statistic = match self.statistic {
+            Statistic::Histogram(histogram) => histogram.unstated().into(),
+            Statistic::Tree(tree) => {
+                let (frequencies, _) = tree.nodes();
+                Tree::from_positions(*tree.shape(), |position| (frequencies[position], UNSTATED)).into()
+            }
+            Statistic::Counts(counts) => counts.unstated().into(),
+            Statistic::Number(number) => Number { variance: UNSTATED, ..number }.into(),
+            symbol @ Statistic::Symbol(_) => symbol,
+        };
+        Self { statistic, ..self }
+    }
+
     /// The release with counts turned into frequencies, and the number of users that these are shares of. Other
     /// releases and a population that is known stay as they are.
     pub(crate) fn in_frequencies(self, population: Option<u64>) -> (Self, Option<u64>) {
@@ -200,7 +232,8 @@ pub struct Histogram {
     /// The estimated share of users that hold each value.
     pub frequencies: Vec<f64>,
     /// The expected squared error of each frequency, as far as the mechanism can tell: exact for a fresh release, with
-    /// the estimated drift on top for an approximated one.
+    /// the estimated drift on top for an approximated one, and [`UNSTATED`] where the drift is not known.
+    #[serde(with = "stated::each")]
     pub variances: Vec<f64>,
 }
 
@@ -211,6 +244,11 @@ impl Histogram {
     pub(crate) fn drift(&self, dissimilarity: f64) -> f64 {
         let own = self.variances.iter().sum::<f64>() / self.variances.len() as f64;
         (dissimilarity - own).max(0.0)
+    }
+
+    /// The same frequencies, with errors that are not known.
+    pub(crate) fn unstated(&self) -> Self {
+        Self { frequencies: self.frequencies.clone(), variances: vec![UNSTATED; self.variances.len()] }
     }
 
     /// Whether it is over a domain of so many values.

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::release::stated;
+
 /// Shape of a perfect binary tree whose leaves are the values of a domain, padded to a power of two. Level 0 is the
 /// root, level [`TreeShape::height`] the leaves. Nodes of a level are numbered from left to right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,6 +110,7 @@ pub struct Tree {
     shape: TreeShape,
     /// Level after level, from left to right.
     frequencies: Vec<f64>,
+    #[serde(with = "stated::each")]
     variances: Vec<f64>,
 }
 
@@ -116,6 +119,7 @@ pub struct Tree {
 struct SavedTree {
     shape: TreeShape,
     frequencies: Vec<f64>,
+    #[serde(with = "stated::each")]
     variances: Vec<f64>,
 }
 

@@ -38,7 +38,7 @@ use crate::failure::{Failure, complain};
 use crate::input::Input;
 use crate::output::Output;
 use crate::table::{layout_with, short};
-use parameters::Parameters;
+use parameters::{Parameters, refuse_to_smooth};
 
 /// Measure the error of mechanisms on a data set, side by side.
 ///
@@ -323,6 +323,9 @@ impl Evaluate {
                 "--smooth needs counts of users or numbers, but {name} is a stream of {kind}"
             )));
         }
+        if self.smooth {
+            refuse_to_smooth(&chosen)?;
+        }
         if self.queries && stream.kind() != StreamKind::Counts {
             let (name, kind) = (stream.name(), stream.kind());
             return Err(Failure::input(format_args!(
@@ -417,7 +420,9 @@ impl Evaluate {
             for &epsilon in &self.epsilon {
                 for &window in &windows {
                     for &delay in &delays {
-                        trials.push(Trial { subject: *subject, settings: self.settings(epsilon, window, delay) });
+                        let mut settings = self.settings(epsilon, window, delay);
+                        settings.repair = self.parameters.repair(*subject);
+                        trials.push(Trial { subject: *subject, settings });
                     }
                 }
             }

@@ -2,9 +2,13 @@
 
 use clap::{Args, ValueEnum};
 use tidegate::mechanisms::Family;
+use tidegate::post_processing::Repair;
 use tidegate::scalar::Truncation;
 use tidegate_kernel::primitives::Neighbours;
 use tidegate_lab::experiment::{Subject, TrialSettings};
+
+use crate::arguments::repair;
+use crate::failure::Failure;
 
 /// Parameters of mechanisms, as a spec has them.
 #[derive(Debug, Default, Args)]
@@ -35,6 +39,11 @@ pub(super) struct Parameters {
     /// default, or with one value of a user or another
     #[arg(long, value_enum)]
     neighbours: Option<NeighboursName>,
+
+    /// The repair of what mechanisms release, free of budget: consistent (least squares; the nodes of a tree
+    /// agree and sum to one), norm_sub (not negative either) or none. Unless given, trees are made consistent
+    #[arg(long, value_parser = repair)]
+    repair: Option<Repair>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -66,6 +75,12 @@ impl Parameters {
         }
     }
 
+    /// Returns the repair of a mechanism's releases; unless given, that of `tidegate release`.
+    pub(super) fn repair(&self, subject: &dyn Subject) -> Repair {
+        let usual = || subject.mechanism().map_or(Repair::None, |mechanism| Repair::default_of(mechanism.output));
+        self.repair.unwrap_or_else(usual)
+    }
+
     /// Returns the keys of the spec that were given.
     pub(super) fn given(&self) -> impl Iterator<Item = &'static str> + use<> {
         let given = [
@@ -78,6 +93,17 @@ impl Parameters {
         ];
         given.into_iter().filter(|(_, is_given)| *is_given).map(|(key, _)| key)
     }
+}
+
+/// Refuses `--smooth` for mechanisms whose releases it does not change.
+pub(super) fn refuse_to_smooth(chosen: &[&'static dyn Subject]) -> Result<(), Failure> {
+    let is_fixed = |subject: &&&dyn Subject| subject.mechanism().is_some_and(|mechanism| !mechanism.can_be_smoothed());
+    let Some(subject) = chosen.iter().find(is_fixed) else { return Ok(()) };
+    Err(Failure::input(format_args!(
+        "--smooth changes nothing for {}, which filters its releases itself, or releases trees or always the same; \
+         leave out one of the two",
+        subject.name()
+    )))
 }
 
 /// Whether a mechanism has a use for a key of its spec.

@@ -3,7 +3,7 @@
 use tidegate_plot::plot::{Axis, Chart, Panel, Point, Scale, Series};
 use tidegate_plot::report::{Block, Cell, HtmlReport, Section, Span, Table};
 
-use super::series::{HALF_INTERVAL, Line, Sample, Shown};
+use super::series::{Line, Sample, Shown};
 use crate::failure::Failure;
 use crate::table::short;
 
@@ -28,8 +28,8 @@ fn panel(shown: &Shown, line: &Line) -> Panel {
         Axis { scale: Scale::Times(shown.times.clone()), ..Axis::linear("time") }
     };
     let point = |sample: &Sample| {
-        let half = HALF_INTERVAL * sample.variance.sqrt();
-        Point::with_error(place(sample.timestamp), sample.value, half)
+        let x = place(sample.timestamp);
+        sample.half().map_or_else(|| Point::new(x, sample.value), |half| Point::with_error(x, sample.value, half))
     };
     let mut series = vec![Series::new("released, with its 95 % band", line.samples.iter().map(point).collect())];
     if line.has_truth() {
@@ -39,7 +39,7 @@ fn panel(shown: &Shown, line: &Line) -> Panel {
     // A band ends at the axis, so an axis that ends with the possible values cuts it off there.
     let (least, greatest) = shown.quantity.bounds();
     let values = || line.samples.iter().map(|sample| sample.value).chain(line.truth.iter().map(|(_, value)| *value));
-    let ends = line.samples.iter().map(|sample| sample.interval(shown.quantity));
+    let ends = line.samples.iter().filter_map(|sample| sample.interval(shown.quantity));
     let (low, high) =
         ends.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (from, to)| (low.min(from), high.max(to)));
     let (low, high) = (values().fold(low, f64::min), values().fold(high, f64::max));
@@ -77,12 +77,15 @@ pub(super) fn html(shown: &Shown, title: &str, left_out: usize) -> Result<String
     let mut rows = Vec::new();
     for line in &shown.lines {
         for sample in &line.samples {
-            let (low, high) = sample.interval(shown.quantity);
+            let interval = sample.interval(shown.quantity);
+            let (low, high) = (interval.map(|(low, _)| low), interval.map(|(_, high)| high));
             let mut row = vec![Cell::text(shown.time(sample.timestamp))];
             if header.contains(&"of") {
                 row.push(Cell::text(line.title()));
             }
-            row.extend([sample.value, low, high].map(|number| Cell::number(short(number))));
+            row.extend(
+                [Some(sample.value), low, high].map(|number| Cell::number(number.map_or_else(String::new, short))),
+            );
             if has_truth {
                 let truth = line.truth.binary_search_by_key(&sample.timestamp, |(t, _)| *t).ok();
                 row.push(Cell::number(truth.map_or_else(String::new, |found| short(line.truth[found].1))));

@@ -46,15 +46,21 @@ impl Quantity {
 pub(super) struct Sample {
     pub(super) timestamp: u64,
     pub(super) value: f64,
-    pub(super) variance: f64,
+    /// `None` where it is not stated.
+    pub(super) variance: Option<f64>,
 }
 
 impl Sample {
-    /// The 95 % interval, as far as the truth can lie in it. An estimate beyond the bounds stays as it is.
-    pub(super) fn interval(&self, quantity: Quantity) -> (f64, f64) {
-        let half = HALF_INTERVAL * self.variance.sqrt();
-        let (low, high) = quantity.bounds();
-        ((self.value - half).clamp(low, high), (self.value + half).clamp(low, high))
+    /// Half the width of the 95 % interval, where one is stated.
+    pub(super) fn half(&self) -> Option<f64> {
+        self.variance.map(|variance| HALF_INTERVAL * variance.sqrt())
+    }
+
+    /// The 95 % interval, as far as the truth can lie in it; `None` where none is stated. An estimate beyond the bounds
+    /// stays as it is.
+    pub(super) fn interval(&self, quantity: Quantity) -> Option<(f64, f64)> {
+        let (half, (low, high)) = (self.half()?, quantity.bounds());
+        Some(((self.value - half).clamp(low, high), (self.value + half).clamp(low, high)))
     }
 }
 
@@ -165,7 +171,10 @@ impl Shown {
         }
         let timestamp = line.number(fields.timestamp, "a timestamp: a whole number, zero or more")?;
         let value = line.finite(fields.number, "a number")?;
-        let variance = line.finite(fields.variance, "a variance: a number, zero or more")?;
+        let variance = match line.text(fields.variance) {
+            "" => None,
+            _ => Some(line.finite(fields.variance, "a variance: a number, zero or more")?.max(0.0)),
+        };
         let name = fields.name.map_or("", |field| line.text(field));
         let series = fields.series.map_or("", |field| line.text(field));
         let place = *places.entry((series.to_owned(), name.to_owned())).or_insert_with(|| {
@@ -177,7 +186,7 @@ impl Shown {
         if samples.last().is_some_and(|last| timestamp <= last.timestamp) {
             return Err(line.bad_field(fields.timestamp, "a timestamp later than the last of the same value"));
         }
-        samples.push(Sample { timestamp, value, variance: variance.max(0.0) });
+        samples.push(Sample { timestamp, value, variance });
         if let Some(time) = fields.time
             && self.times.last().is_none_or(|(last, _)| *last < timestamp)
         {

@@ -68,7 +68,8 @@ impl Grid {
             (Some(first), Some(last)) => (first.timestamp, last.timestamp),
             _ => (0, 0),
         };
-        let bands: Vec<(f64, f64)> = line.samples.iter().map(|sample| sample.interval(shown.quantity)).collect();
+        let bands: Vec<Option<(f64, f64)>> =
+            line.samples.iter().map(|sample| sample.interval(shown.quantity)).collect();
         let ends = range(line, &bands);
         let mut grid = Self {
             canvas,
@@ -173,22 +174,32 @@ impl Grid {
 }
 
 /// The numbers that must have a place.
-fn range(line: &Line, bands: &[(f64, f64)]) -> (f64, f64) {
+fn range(line: &Line, bands: &[Option<(f64, f64)>]) -> (f64, f64) {
     let values = line.samples.iter().map(|sample| sample.value).chain(line.truth.iter().map(|(_, value)| *value));
-    let numbers = values.chain(bands.iter().flat_map(|(low, high)| [*low, *high]));
+    let numbers = values.chain(bands.iter().flatten().flat_map(|(low, high)| [*low, *high]));
     let (low, high) =
         numbers.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), number| (low.min(number), high.max(number)));
     if high > low { (low, high) } else { (low - 0.5, high + 0.5) }
 }
 
-/// One end of the band at a place, between two points on a straight line.
-fn at(points: &[(f64, f64)], bands: &[(f64, f64)], place: f64, end: impl Fn(&(f64, f64)) -> f64) -> Option<f64> {
+/// One end of the band at a place, between two points on a straight line. Beside a point without a band, the band of
+/// the other reaches half a dot.
+fn at(
+    points: &[(f64, f64)],
+    bands: &[Option<(f64, f64)>],
+    place: f64,
+    end: impl Fn(&(f64, f64)) -> f64,
+) -> Option<f64> {
     let after = points.partition_point(|(x, _)| *x < place);
-    let known = |index: usize| Some((points.get(index)?.0, end(bands.get(index)?)));
-    let Some((right, high)) = known(after) else { return known(after.checked_sub(1)?).map(|(_, value)| value) };
-    match after.checked_sub(1).and_then(known) {
-        Some((left, low)) if right > left => Some((high - low).mul_add((place - left) / (right - left), low)),
-        _ => Some(high),
+    let known = |index: usize| Some((points.get(index)?.0, end(bands.get(index)?.as_ref()?)));
+    let near = |(x, end): (f64, f64)| ((x - place).abs() <= 0.5).then_some(end);
+    match (after.checked_sub(1).and_then(known), known(after)) {
+        (Some((left, low)), Some((right, high))) if right > left => {
+            Some((high - low).mul_add((place - left) / (right - left), low))
+        }
+        (_, Some((_, high))) if after == 0 => Some(high),
+        (Some((_, low)), None) if after == points.len() => Some(low),
+        (one, other) => other.and_then(near).or(one.and_then(near)),
     }
 }
 

@@ -282,6 +282,17 @@ impl<R: Randomness> Gate<R> {
                 ),
             );
         }
+        for (number, stream) in self.series.streams().iter().enumerate() {
+            let Some((sequence, local)) = stream.leakage() else { continue };
+            let of = self.series.names().get(number).map(|name| format!("series {name}: ")).unwrap_or_default();
+            complain(
+                "note",
+                format_args!(
+                    "{of}any user's releases so far leak at most {sequence:.6} (sequence information privacy, if the \
+                     model is right) and {local:.6} (local privacy)"
+                ),
+            );
+        }
         self.write_releases()?;
         self.alarms.extend(self.sinks.published.at_the_end().into_iter().map(|warning| ("warning", warning)));
         // Files become visible last, when they are renamed.
@@ -315,6 +326,8 @@ fn alarm(t: u64, series: Option<&str>, said: &Said<'_>) -> Option<String> {
     let Reply::Event(event) = &said.reply else { return None };
     let of = series.map(|series| format!("{series}: ")).unwrap_or_default();
     let mut text = format!("{of}{:?} {} at {t}, at {:.6}", said.name, event.kind.name(), event.score.value);
-    let _ = write!(text, " ± {:.6}", event.score.variance.sqrt());
+    if event.score.is_stated() {
+        let _ = write!(text, " ± {:.6}", event.score.variance.sqrt());
+    }
     Some(text)
 }

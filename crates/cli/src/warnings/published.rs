@@ -84,7 +84,7 @@ impl Published {
 
     /// Takes an answer to a query into account.
     pub(crate) fn hear(&mut self, said: &Said<'_>) {
-        let Reply::Answer { answer, interval, .. } = &said.reply else { return };
+        let Reply::Answer { answer, interval: Some(interval), .. } = &said.reply else { return };
         let width = interval.high - interval.low;
         if !width.is_finite() {
             return;

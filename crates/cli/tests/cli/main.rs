@@ -13,6 +13,7 @@ mod families;
 #[path = "../../../device/tests/device/http_server.rs"]
 mod http_server;
 mod ledger;
+mod model;
 mod new;
 mod observable;
 mod plot;

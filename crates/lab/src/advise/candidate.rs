@@ -168,8 +168,10 @@ impl OnCounts for SpecSubject {
         settings: &TrialSettings,
         random: &mut SeededRandom,
     ) -> Result<CountOutcome, RunError> {
-        let smooth = settings.smoothing();
-        match self.at(settings.epsilon)? {
+        let spec = self.at(settings.epsilon)?;
+        let mut refinement = spec.refinement().map_err(RunError::unsupported)?;
+        let smooth = move |release| refinement.push(release);
+        match spec {
             StreamSpec::Central(spec) => match spec.mechanism().map_err(RunError::unsupported)? {
                 CentralMachine::One(mechanism) => run_central(mechanism, stream, smooth, random),
                 CentralMachine::Personal(mechanism) => {
@@ -205,7 +207,8 @@ impl OnNumbers for SpecSubject {
         random: &mut SeededRandom,
     ) -> Result<NumberOutcome, RunError> {
         let StreamSpec::Scalar(spec) = self.at(settings.epsilon)? else { return Err(other_family()) };
-        run_scalar(spec.mechanism().map_err(RunError::unsupported)?, stream, settings.smoothing(), random)
+        let refinement = spec.refinement().map_err(RunError::unsupported)?;
+        run_scalar(spec.mechanism().map_err(RunError::unsupported)?, stream, refinement, random)
     }
 }
 

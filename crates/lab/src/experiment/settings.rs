@@ -3,7 +3,7 @@
 use std::fmt;
 use std::num::{NonZeroU64, NonZeroUsize};
 
-use tidegate::estimate::release_filter::ReleaseFilter;
+use tidegate::post_processing::{Refinement, Repair};
 use tidegate::release::Release;
 use tidegate::scalar::Truncation;
 use tidegate::sequence::effort::Effort;
@@ -53,8 +53,11 @@ pub struct TrialSettings {
     pub reuse: bool,
     /// Central: which streams must be hard to tell apart.
     pub neighbours: Neighbours,
-    /// All but sequences: whether to smooth releases by a [`ReleaseFilter`].
+    /// All but sequences: whether to smooth releases by a
+    /// [`ReleaseFilter`](tidegate::estimate::release_filter::ReleaseFilter).
     pub smooth: bool,
+    /// Counts: the repair of releases.
+    pub repair: Repair,
     /// Sequence: number of symbols in a batch.
     pub batch: NonZeroUsize,
     /// Sequence: order of the Markov model.
@@ -97,6 +100,7 @@ impl TrialSettings {
             neighbours: Neighbours::AddRemove,
             truncation: None,
             smooth: false,
+            repair: Repair::None,
             batch: Self::DEFAULT_BATCH,
             order: 1,
             distance: SymbolDistance::Hamming,
@@ -106,13 +110,15 @@ impl TrialSettings {
 }
 
 impl TrialSettings {
-    /// Returns the smoothing of releases.
+    /// Returns the smoothing and repair of releases.
     pub(crate) fn smoothing(&self) -> impl FnMut(Release) -> Release + use<> {
-        let mut smoother = self.smooth.then(ReleaseFilter::new);
-        move |release| match &mut smoother {
-            Some(smoother) => smoother.push(release),
-            None => release,
-        }
+        let mut refinement = self.refinement();
+        move |release| refinement.push(release)
+    }
+
+    /// Returns the post-processing of a mechanism that knows its errors.
+    pub(crate) fn refinement(&self) -> Refinement {
+        Refinement::new(self.repair, self.smooth)
     }
 }
 

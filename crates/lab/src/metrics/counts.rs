@@ -1,6 +1,6 @@
 //! Released frequencies beside the true ones: errors, detection of events, communication.
 
-use super::{Metric, Metrics, NotComparable, RocPoint, area, is_covered, mean, roc};
+use super::{Metric, Metrics, NotComparable, RocPoint, area, coverage, mean, roc};
 use crate::experiment::CountOutcome;
 use crate::stream::{CountStream, as_float};
 
@@ -148,15 +148,14 @@ impl Comparison<'_> {
     }
 
     /// The share of `t` and `k` at which `|r - c| ≤ 1.96 √v`, where `v` is the variance that was stated with `r`;
-    /// `None` where not each release states them.
+    /// `None` where a release has none. Those that are [not stated](tidegate::release::UNSTATED) do not count; the
+    /// coverage is that of the others, and `None` if there are none.
     pub fn coverage(&self, variances: &[Vec<f64>]) -> Option<f64> {
         let stated = variances.len() == self.released.len()
             && variances.iter().zip(self.released).all(|(variances, row)| variances.len() == row.len());
-        let held = |((released, truth), variances): ((&Vec<f64>, &Vec<f64>), &Vec<f64>)| {
-            let of_row = released.iter().zip(truth).zip(variances);
-            mean(of_row.map(|((r, c), variance)| f64::from(u8::from(is_covered(*r, *c, *variance)))))
-        };
-        stated.then(|| mean(self.rows().zip(variances).map(held)))
+        let rows = self.rows().zip(variances);
+        let cells = rows.flat_map(|((released, truth), variances)| released.iter().zip(truth).zip(variances));
+        coverage(cells.map(|((released, truth), variance)| (*released, *truth, *variance))).filter(|_| stated)
     }
 
     fn rows(&self) -> impl ExactSizeIterator<Item = (&Vec<f64>, &Vec<f64>)> {

@@ -162,9 +162,20 @@ pub enum NotComparable {
 /// How many standard deviations to either side hold a normal number 95 % of the time.
 const NORMAL_95: f64 = 1.96;
 
-/// Whether the interval of 95 % around a released number holds the true one.
+/// Whether the interval of 95 % around a released number is stated, and holds the true one.
 pub(crate) fn is_covered(released: f64, truth: f64, variance: f64) -> bool {
-    (released - truth).abs() <= NORMAL_95 * variance.sqrt()
+    variance.is_finite() && (released - truth).abs() <= NORMAL_95 * variance.sqrt()
+}
+
+/// How often the interval of 95 % around a released number holds the true one, where it is stated. Takes the released
+/// number, the true one and the variance.
+pub(crate) fn coverage(cells: impl Iterator<Item = (f64, f64, f64)>) -> Option<f64> {
+    let (mut held, mut stated) = (0, 0);
+    for (released, truth, variance) in cells.filter(|(_, _, variance)| variance.is_finite()) {
+        stated += 1;
+        held += u64::from(is_covered(released, truth, variance));
+    }
+    (stated > 0).then(|| as_float(held) / as_float(stated))
 }
 
 pub(crate) fn mean(numbers: impl ExactSizeIterator<Item = f64>) -> f64 {

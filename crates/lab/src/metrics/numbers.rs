@@ -1,6 +1,6 @@
 //! Released numbers beside the true ones.
 
-use super::{Metric, Metrics, NotComparable, is_covered, mean};
+use super::{Metric, Metrics, NotComparable, coverage, mean};
 use crate::stream::NumberStream;
 
 /// Below this share of the domain's width, a relative error is taken relative to it: as with frequencies, where a
@@ -58,6 +58,6 @@ pub fn compare_numbers(stream: &NumberStream, released: &[f64]) -> Result<Metric
 pub fn coverage_of_numbers(stream: &NumberStream, released: &[f64], variances: &[f64]) -> Option<f64> {
     let truth = stream.values();
     let stated = released.len() == truth.len() && variances.len() == truth.len();
-    let held = |((r, c), v): ((&f64, &f64), &f64)| f64::from(u8::from(is_covered(*r, *c, *v)));
-    stated.then(|| mean(released.iter().zip(truth).zip(variances).map(held)))
+    let cells = released.iter().zip(truth).zip(variances).map(|((r, c), v)| (*r, *c, *v));
+    coverage(cells).filter(|_| stated)
 }

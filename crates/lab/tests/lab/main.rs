@@ -9,6 +9,7 @@ mod central;
 #[allow(dead_code, unreachable_pub)] // the checks of the kernel's tests, which use all of them
 #[path = "../../../kernel/tests/kernel/support.rs"]
 mod chi_square;
+mod coverage;
 mod datasets;
 mod experiment;
 #[path = "../../../table/tests/table/support.rs"]

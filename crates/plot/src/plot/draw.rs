@@ -227,11 +227,16 @@ fn draw_line(form: Form, points: &[(f64, f64, Option<f64>)], look: Look, area: &
             }
         }
         _ => {
-            let upper = points.iter().filter_map(ends).map(|(x, _, high)| (x, high));
-            let lower = points.iter().rev().filter_map(ends).map(|(x, low, _)| (x, low));
-            let band: Vec<_> = upper.chain(lower).collect();
-            if band.len() > 2 {
-                area.draw(&Polygon::new(band, look.colour.mix(0.18)))?;
+            // A band ends where a point has no error; one of a single point is a bar.
+            for run in points.chunk_by(|one, next| ends(one).is_some() == ends(next).is_some()) {
+                let upper = run.iter().filter_map(ends).map(|(x, _, high)| (x, high));
+                let lower = run.iter().rev().filter_map(ends).map(|(x, low, _)| (x, low));
+                let band: Vec<_> = upper.chain(lower).collect();
+                match (band.len(), run.first().and_then(ends)) {
+                    (2, Some((x, low, high))) if points.len() > 1 => draw_whisker(area, x, low, high, look.colour)?,
+                    (3.., _) => area.draw(&Polygon::new(band, look.colour.mix(0.18)))?,
+                    _ => {}
+                }
             }
         }
     }

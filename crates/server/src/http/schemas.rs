@@ -17,6 +17,7 @@ pub(super) fn schemas() -> Value {
             "description": "The last timestamp of the period; by default that of the last release.",
             "type": ["integer", "null"], "minimum": 0,
         },
+        "repair": { "enum": ["none", "consistent", "norm_sub"] },
         "name": { "type": "string", "minLength": 1 },
     });
     let declared = json!({

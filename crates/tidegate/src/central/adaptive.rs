@@ -61,7 +61,7 @@ impl Adaptive {
             let error = amount.map(|amount| sensitivity(settings) / amount.as_f64());
             let worth_it = error.zip(measured).is_some_and(|(error, distance)| distance > error);
             if !worth_it {
-                let counts = drifted(last, measured.unwrap_or(0.0));
+                let counts = drifted(last, measured);
                 return Ok(release(timestamp, counts, skipped, Spent::by_everyone(spent)));
             }
         }

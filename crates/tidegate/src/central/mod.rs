@@ -401,13 +401,21 @@ fn rounded(counts: &[f64]) -> Vec<i64> {
     counts.iter().map(|count| count.round() as i64).collect()
 }
 
-/// The counts again, of which the mean absolute error seems to be `distance` by now: what that exceeds the mean
-/// absolute error of Laplace noise of the stated variance by, squared, is added to the variances.
+/// The counts again, of which the mean absolute error seems to be `distance` by now. What that exceeds the mean
+/// absolute error of Laplace noise of the stated variance by is the mean absolute drift. Drifts of different values
+/// differ: one in three is taken to be zero, the others to have a Laplace distribution, so that `E x² = 3 (E |x|)²`. A
+/// count above the average is taken to move more, with a variance in proportion to it, as sums of independent users do.
+///
+/// Without a distance the drift, and so the error, is not known.
 #[allow(clippy::cast_precision_loss)]
-fn drifted(counts: &Counts, distance: f64) -> Counts {
-    let own = counts.variances.iter().sum::<f64>() / counts.variances.len() as f64;
+fn drifted(counts: &Counts, distance: Option<f64>) -> Counts {
+    let Some(distance) = distance else { return counts.unstated() };
+    let values = counts.variances.len() as f64;
+    let own = counts.variances.iter().sum::<f64>() / values;
     let drift = (distance - (own / 2.0).sqrt()).max(0.0);
-    let variances = counts.variances.iter().map(|variance| variance + drift * drift).collect();
+    let average = (counts.counts.iter().map(|count| count.max(0.0)).sum::<f64>() / values).max(1.0);
+    let variance = |(count, own): (&f64, &f64)| own + 3.0 * drift * drift * (count / average).max(1.0);
+    let variances = counts.counts.iter().zip(&counts.variances).map(variance).collect();
     Counts { counts: counts.counts.clone(), variances }
 }
 

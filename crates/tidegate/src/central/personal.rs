@@ -348,7 +348,7 @@ impl Personal {
             return None;
         }
         let freshness = if error.is_some() { Freshness::Approximated } else { Freshness::Nullified };
-        let counts = drifted(&last.counts, measured.distance.unwrap_or(0.0));
+        let counts = drifted(&last.counts, measured.distance);
         Some(release(timestamp, counts, freshness, Spent::by_class(measured.spent.iter().copied())))
     }
 

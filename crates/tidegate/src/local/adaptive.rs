@@ -7,7 +7,7 @@ use tidegate_kernel::{Cohort, Epsilon};
 use crate::local::division::{Answer, Division, Prospect};
 use crate::local::{LocalError, LocalSettings, Step};
 use crate::policy::{Policy, Proposal};
-use crate::release::{Freshness, Histogram, Release, Spent, Statistic};
+use crate::release::{Freshness, Histogram, Release, Spent, Statistic, UNSTATED};
 
 /// A first question with a fixed share measures the dissimilarity to the last release. If it exceeds the error of
 /// publishing with the proposed amount, a second question publishes.
@@ -96,7 +96,12 @@ impl Adaptive {
     ) -> Result<Step, LocalError> {
         let reports = answer.as_ref().map_or(0, |answer| answer.reports);
         let dissimilarity = answer.as_ref().and_then(|answer| answer.dissimilarity(&self.last.frequencies));
-        let drift = dissimilarity.map_or(0.0, |dissimilarity| self.last.drift(dissimilarity));
+        let drift = match (&answer, dissimilarity) {
+            (Some(answer), Some(dissimilarity)) => {
+                self.last.drift(dissimilarity) + answer.dissimilarity_margin(dissimilarity)
+            }
+            _ => UNSTATED,
+        };
         let proposal = self.policy.propose(timestamp);
         let (Proposal::Spend(amount), Some(answer), Some(dissimilarity)) = (proposal, answer, dissimilarity) else {
             let freshness = match proposal {

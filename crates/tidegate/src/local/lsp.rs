@@ -1,6 +1,7 @@
 //! `lsp`: sampling.
 //!
-//! At one timestamp of each window everyone reports with the whole budget; until the next one the release is repeated.
+//! At one timestamp of each window everyone reports with the whole budget; until the next one the release is repeated,
+//! with an unknown error.
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::oracle::Estimate;

@@ -56,16 +56,16 @@ impl Uniform {
     ) -> Result<Step, LocalError> {
         let Asked { timestamp, cohort, spent } = self.asked.take().ok_or(LocalError::Unasked)?;
         let Some(estimate) = answers.first().and_then(Option::as_ref) else {
-            return Ok(done(timestamp, self.last.clone(), Freshness::Approximated, spent, 0));
+            return Ok(done(timestamp, self.last.unstated(), Freshness::Approximated, spent, 0));
         };
         let answer = Answer::new(estimate, cohort.share());
         self.last = published(&answer, None);
         Ok(done(timestamp, self.last.clone(), Freshness::Fresh, spent, answer.reports))
     }
 
-    /// Repeats the last release.
+    /// Repeats the last release. Nobody is asked how far the stream has moved since, so the error is not known.
     pub(super) fn repeat(&self, timestamp: u64) -> Step {
-        let statistic = Statistic::Histogram(self.last.clone());
+        let statistic = Statistic::Histogram(self.last.unstated());
         let freshness = Freshness::Approximated;
         Step::Done(Release { timestamp, statistic, freshness, spent: Spent::Nothing, reports: 0, seeded: false })
     }

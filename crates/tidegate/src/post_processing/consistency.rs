@@ -37,6 +37,13 @@ pub(super) fn consistent_histogram(histogram: &Histogram) -> Result<Histogram, P
         }
         return Ok(histogram.clone());
     }
+    if !variance.is_finite() {
+        // What is certain stays; the others share the difference, for want of a better rule.
+        let unknown = histogram.variances.iter().map(|own| f64::from(u8::from(!own.is_finite())));
+        let unknowns: f64 = unknown.clone().sum();
+        let shifted = histogram.frequencies.iter().zip(unknown).map(|(f, share)| f + share / unknowns * (1.0 - sum));
+        return Ok(Histogram { frequencies: shifted.collect(), variances: histogram.variances.clone() });
+    }
     let values = histogram.frequencies.iter().zip(&histogram.variances);
     Ok(Histogram {
         frequencies: values.map(|(frequency, own)| frequency + own / variance * (1.0 - sum)).collect(),
@@ -71,11 +78,9 @@ pub(super) fn consistent_tree(tree: &Tree) -> Result<Tree, PostProcessingError> 
                     return Err(PostProcessingError::Contradiction { level, node, known, sum });
                 }
             } else {
-                let weight = below.variance / both;
-                *own = Estimate {
-                    value: weight * own.value + (1.0 - weight) * below.value,
-                    variance: weight * own.variance,
-                };
+                let weight = part(below.variance, own.variance);
+                let variance = if own.variance.is_finite() { weight * own.variance } else { below.variance };
+                *own = Estimate { value: weight * own.value + (1.0 - weight) * below.value, variance };
             }
         }
     }
@@ -96,17 +101,26 @@ pub(super) fn consistent_tree(tree: &Tree) -> Result<Tree, PostProcessingError> 
                 continue;
             }
             let residual = parent.value - left.value - right.value;
-            let share = left.variance / both;
-            let apart = share * right.variance;
-            estimates[left_position] =
-                Estimate { value: left.value + share * residual, variance: apart + share * share * parent.variance };
-            let share = right.variance / both;
-            estimates[left_position + 1] =
-                Estimate { value: right.value + share * residual, variance: apart + share * share * parent.variance };
+            let share = part(left.variance, right.variance);
+            let apart = if left.variance.is_finite() { (1.0 - share) * left.variance } else { share * right.variance };
+            for (child, own, share) in [(left_position, left, share), (left_position + 1, right, 1.0 - share)] {
+                let inherited = if share > 0.0 { share * share * parent.variance } else { 0.0 };
+                estimates[child] = Estimate { value: own.value + share * residual, variance: apart + inherited };
+            }
         }
     }
     let (values, variances) = estimates.into_iter().map(|estimate| (estimate.value, estimate.variance)).unzip();
     rebuild(tree, values, variances)
+}
+
+/// The share of the first of two variances in their sum, of which one may be infinite or both.
+fn part(one: f64, other: f64) -> f64 {
+    match (one.is_finite(), other.is_finite()) {
+        (true, true) => one / (one + other),
+        (true, false) => 0.0,
+        (false, true) => 1.0,
+        (false, false) => 0.5,
+    }
 }
 
 /// Whether a variance, which is never negative, is zero.

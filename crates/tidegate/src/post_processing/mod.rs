@@ -7,7 +7,7 @@
 //! | --- | --- | --- |
 //! | [`PostProcessing::Clip`] | between zero and one | unchanged, upper bounds of the expected squared error |
 //! | [`PostProcessing::Consistency`] | sums to one, as do the children of each node; unbiased | exact, smaller |
-//! | [`PostProcessing::NormSub`] | sums to one and is not negative | not exact, see there |
+//! | [`PostProcessing::NormSub`] | sums to one and is not negative | with the square of the shift, see there |
 //!
 //! ```
 //! use tidegate::post_processing::PostProcessing;
@@ -23,6 +23,7 @@
 
 mod consistency;
 mod norm_sub;
+mod refinement;
 mod sound;
 
 use serde::{Deserialize, Serialize};
@@ -31,6 +32,7 @@ use crate::release::{Counts, Histogram, Statistic};
 use crate::tree::Tree;
 
 pub use norm_sub::norm_sub;
+pub use refinement::{AlreadyRefined, Refinement, Repair};
 pub(crate) use sound::check;
 pub use sound::{LARGEST, Unsound};
 
@@ -54,8 +56,9 @@ pub enum PostProcessing {
     /// Projects onto the simplex: see [`norm_sub`](norm_sub()). A tree is made consistent first; then, from the root
     /// down, the children of each node are projected to sum to it.
     ///
-    /// Variances are those before the projection (for a tree, after consistency). For a histogram, the sum of expected
-    /// squared errors is at most the sum of variances. Single errors can be larger, and estimates are biased.
+    /// The shift of a frequency that stays above zero is a bias, so its square is added to the variance before the
+    /// projection (for a tree, after consistency). A frequency that becomes zero keeps its variance: it has moved
+    /// towards the truth.
     NormSub,
 }
 
@@ -71,10 +74,11 @@ impl PostProcessing {
                     Histogram { frequencies: clip(&histogram.frequencies), variances: histogram.variances.clone() }
                 }
                 Self::Consistency => consistency::consistent_histogram(histogram)?,
-                Self::NormSub => Histogram {
-                    frequencies: norm_sub(&histogram.frequencies, 1.0)?,
-                    variances: histogram.variances.clone(),
-                },
+                Self::NormSub => {
+                    let frequencies = norm_sub(&histogram.frequencies, 1.0)?;
+                    let variances = norm_sub::with_shift(&histogram.frequencies, &frequencies, &histogram.variances);
+                    Histogram { frequencies, variances }
+                }
             }),
             Statistic::Tree(tree) => Statistic::Tree(match self {
                 Self::Clip => {

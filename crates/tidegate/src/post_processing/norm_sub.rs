@@ -42,6 +42,16 @@ pub fn norm_sub(frequencies: &[f64], total: f64) -> Result<Vec<f64>, PostProcess
     Ok(frequencies.iter().map(|frequency| (frequency - shift).max(0.0)).collect())
 }
 
+/// Adds the squared shift of each frequency that the projection left above zero to its variance.
+pub(super) fn with_shift(before: &[f64], after: &[f64], variances: &[f64]) -> Vec<f64> {
+    let shifted = before.iter().zip(after).zip(variances);
+    let add = |((before, after), variance): ((&f64, &f64), &f64)| match *after > 0.0 {
+        true => variance + (after - before) * (after - before),
+        false => *variance,
+    };
+    shifted.map(add).collect()
+}
+
 /// Projects the children of each node to sum to it, from the root down.
 pub(super) fn non_negative(tree: &Tree) -> Result<Tree, PostProcessingError> {
     let shape = tree.shape();
@@ -62,5 +72,6 @@ pub(super) fn non_negative(tree: &Tree) -> Result<Tree, PostProcessingError> {
             }
         }
     }
-    rebuild(tree, repaired, variances.to_vec())
+    let variances = with_shift(frequencies, &repaired, variances);
+    rebuild(tree, repaired, variances)
 }

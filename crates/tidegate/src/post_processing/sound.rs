@@ -2,7 +2,7 @@
 
 use std::slice;
 
-use crate::release::Statistic;
+use crate::release::{Statistic, UNSTATED};
 use crate::tree::TreeShape;
 
 /// Largest absolute frequency, and largest variance. Large enough for any estimate, small enough for finite sums over
@@ -22,7 +22,7 @@ pub enum Unsound {
     Shape,
     #[error("frequency number {position} is {given}; a frequency is a number from -{LARGEST:e} to {LARGEST:e}")]
     Frequency { position: usize, given: f64 },
-    #[error("variance number {position} is {given}; a variance is a number from zero to {LARGEST:e}")]
+    #[error("variance number {position} is {given}; a variance is a number from zero to {LARGEST:e}, or unstated")]
     Variance { position: usize, given: f64 },
 }
 
@@ -53,7 +53,8 @@ pub(crate) fn check(statistic: &Statistic) -> Result<(), Unsound> {
         return Err(Unsound::Lengths { frequencies: frequencies.len(), variances: variances.len() });
     }
     check_frequencies(frequencies)?;
-    match variances.iter().position(|variance| !(0.0..=LARGEST).contains(variance)) {
+    let is_sound = |variance: &f64| (0.0..=LARGEST).contains(variance) || *variance == UNSTATED;
+    match variances.iter().position(|variance| !is_sound(variance)) {
         Some(position) => Err(Unsound::Variance { position, given: variances[position] }),
         None => Ok(()),
     }

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::release::stated;
+
 use super::error::QueryError;
 use super::normal::upper_quantile;
 
@@ -44,6 +46,8 @@ pub struct Answer {
     /// Unbiased estimate, so it may lie outside the possible range.
     pub value: f64,
     /// Upper bound of the expected squared error, under the assumptions of [the module](crate::query).
+    /// [`UNSTATED`](crate::release::UNSTATED) where a release that it uses does not state its error.
+    #[serde(with = "stated::one")]
     pub variance: f64,
     /// Unit of the value.
     pub unit: Unit,
@@ -77,6 +81,8 @@ impl Answer {
     /// assert_eq!(interval.clipped_to(answer.possible).low, 0.0);
     /// # Ok::<(), tidegate::query::QueryError>(())
     /// ```
+    ///
+    /// Without a [stated](Self::is_stated) error it reaches from minus infinity to infinity.
     pub fn interval(&self, confidence: f64) -> Result<Interval, QueryError> {
         let reach = quantile(confidence)? * self.variance.sqrt();
         Ok(Interval { low: self.value - reach, high: self.value + reach })
@@ -84,19 +90,25 @@ impl Answer {
 }
 
 impl Answer {
-    /// Returns the [interval](Self::interval) as far as the truth can lie in it. The value itself is not clamped, so it
-    /// stays unbiased, and may lie outside.
+    /// Whether the error is known, so that there is an interval.
+    pub const fn is_stated(&self) -> bool {
+        self.variance.is_finite()
+    }
+
+    /// Returns the [interval](Self::interval) as far as the truth can lie in it; `None` where the error is not known.
+    /// The value itself is not clamped, so it stays unbiased, and may lie outside.
     ///
     /// An upper end in counts stays where it is: the number of users may be an estimate.
     ///
     /// # Errors
     /// A confidence that is not between 0 and 1.
-    pub fn possible_interval(&self, confidence: f64) -> Result<Interval, QueryError> {
+    pub fn possible_interval(&self, confidence: f64) -> Result<Option<Interval>, QueryError> {
         let greatest = match self.unit {
             Unit::Frequencies => self.possible.high,
             Unit::Counts => f64::INFINITY,
         };
-        Ok(self.interval(confidence)?.clipped_to(Interval { low: self.possible.low, high: greatest }))
+        let interval = self.interval(confidence)?.clipped_to(Interval { low: self.possible.low, high: greatest });
+        Ok(self.is_stated().then_some(interval))
     }
 }
 

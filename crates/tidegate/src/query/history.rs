@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::{Epsilon, Window};
 
-use crate::release::{Freshness, Release, Spent, Statistic};
+use crate::release::{Freshness, Release, Spent, Statistic, UNSTATED};
 
 use super::answer::{Answer, Unit};
 use super::domain::{Domain, Place};
@@ -125,6 +125,11 @@ impl Kept {
         match place {
             Place::Values(range) if range.len() > 1 => {
                 let ((below, variance_below), (sum, variance)) = (self.sums[range.start], self.sums[range.end]);
+                if variance == UNSTATED {
+                    // One of these, or one before them.
+                    let variances = self.release.statistic.leaves().1.get(range.clone());
+                    return (sum - below, variances.map_or(UNSTATED, |variances| variances.iter().sum()));
+                }
                 // Prefix sums of variances decrease by rounding only.
                 (sum - below, (variance - variance_below).max(0.0))
             }

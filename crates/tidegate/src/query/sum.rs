@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_kernel::Window;
 
 use crate::post_processing::Unsound;
-use crate::release::Freshness;
+use crate::release::{Freshness, UNSTATED};
 
 use super::answer::{Answer, Interval, Unit};
 use super::error::QueryError;
@@ -43,7 +43,7 @@ impl Sample {
         if !frequency.is_finite() {
             return refuse(Unsound::Frequency { position: 0, given: frequency });
         }
-        if let Some(given) = [variance, shared].into_iter().find(|given| !(*given >= 0.0 && given.is_finite())) {
+        if let Some(given) = [variance, shared].into_iter().find(|given| given.is_nan() || *given < 0.0) {
             return refuse(Unsound::Variance { position: 0, given });
         }
         self.scale(unit).map(|_| ())
@@ -165,6 +165,10 @@ impl Run {
         let Sample { frequency, variance, shared, .. } = *sample;
         let (first, _) = *self.first.get_or_insert((frequency, shared.sqrt()));
         self.changes |= first.to_bits() != frequency.to_bits();
+        if variance == UNSTATED && weight != 0.0 {
+            (self.deviations, self.changes) = (UNSTATED, true);
+            return;
+        }
         self.weight += weight;
         self.deviations += weight.abs() * variance.sqrt();
         self.drifts += weight.abs() * (variance - shared).max(0.0).sqrt();

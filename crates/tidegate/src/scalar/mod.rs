@@ -293,6 +293,14 @@ impl Scalar {
         })
     }
 
+    /// Whether the variance of a release tells its whole error. Means of a group hide how far its readings are from
+    /// each other, and a reading that was cut off, or moved into its bucket, how far it was moved.
+    pub const fn states_error(&self) -> bool {
+        let kind_does =
+            matches!(self.kind, ScalarKind::Laplace | ScalarKind::Clamped | ScalarKind::Comporder | ScalarKind::Track);
+        kind_does && self.settings.truncation.is_none()
+    }
+
     /// Which mechanism it is.
     pub const fn kind(&self) -> ScalarKind {
         self.kind

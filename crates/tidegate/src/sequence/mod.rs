@@ -11,6 +11,7 @@
 //! | [`crr`] | the mechanism that releases each symbol at once: conditional randomised response |
 //! | [`distance`] | distances between symbols and answers |
 //! | [`effort`] | the channel for a belief and a distance, fast or nearly optimal |
+//! | [`fit`] | models learned from protected sequences, privately |
 //! | [`grid`] | channels for cells of a grid |
 //! | [`hamming`] | the optimal channel for the Hamming distance |
 //! | [`leakage`] | leakage so far: an account, and an exact calculator |
@@ -26,6 +27,7 @@ pub mod clusters;
 pub mod crr;
 pub mod distance;
 pub mod effort;
+pub mod fit;
 pub mod grid;
 pub mod hamming;
 pub mod leakage;

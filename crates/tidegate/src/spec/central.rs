@@ -8,7 +8,7 @@ use tidegate_kernel::{ClassLedgers, Epsilon, Randomness, Window};
 
 use super::{
     InputSpec, MonitorSpec, QuerySpec, SpecError, StandingQueries, TimelineSpec, Trust, Values, ValuesSpec, check_keys,
-    needed,
+    needed, refinement,
 };
 use crate::central::classes::{Class, Classes, Registry, Requirement};
 use crate::central::personal_track::PersonalTrack;
@@ -17,6 +17,7 @@ use crate::central::{
     PersonalSettings,
 };
 use crate::estimate::Periods;
+use crate::post_processing::{Refinement, Repair};
 use crate::query::Correlation;
 use crate::release::Release;
 
@@ -49,6 +50,13 @@ pub struct CentralSpec {
     /// Seasonal periods that `track` looks for, in timestamps; unless said, 7, 24 and 168.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub periods: Option<Periods>,
+    /// The repair of releases; unless said, [`Repair::default_of`] the mechanism's output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repair: Option<Repair>,
+    /// Whether releases are smoothed by a [`ReleaseFilter`](crate::estimate::release_filter::ReleaseFilter). Not for
+    /// `track` and `personal_track`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub smooth: Option<bool>,
     /// Which timestamps are released; unless said and where presence is protected, every one from zero on:
     /// [`Self::timeline()`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -161,6 +169,8 @@ impl CentralSpec {
         "classes",
         "estimator",
         "periods",
+        "repair",
+        "smooth",
         "timeline",
         "trust",
         "queries",
@@ -210,6 +220,7 @@ impl CentralSpec {
             ("periods", self.periods.is_some()),
         ];
         check_keys(self.mechanism.mechanism(), &given)?;
+        self.refinement()?;
         let windows = self.window.into_iter().chain(self.classes.iter().flatten().map(|class| class.window));
         self.timeline.unwrap_or_default().check(windows.max().unwrap_or(NonZeroU64::MIN))?;
         let domain = self.values()?.count();
@@ -251,13 +262,23 @@ impl CentralSpec {
         longest_window(self.window, self.classes.as_deref())
     }
 
+    /// The post-processing of its releases.
+    ///
+    /// # Errors
+    /// [`SpecError::Unused`].
+    pub fn refinement(&self) -> Result<Refinement, SpecError> {
+        refinement(self.mechanism.mechanism(), self.repair, self.smooth)
+    }
+
     /// Its standing queries and monitors.
     ///
     /// # Errors
     /// [`SpecError::Values`] and [`SpecError::StandingQuery`].
     pub fn standing_queries(&self) -> Result<StandingQueries, SpecError> {
         let window = self.longest_window();
-        StandingQueries::new(&self.queries, &self.monitors, &self.values()?, window, Correlation::WithinRuns)
+        let is_smooth = self.smooth == Some(true);
+        let correlation = if is_smooth { Correlation::Throughout } else { Correlation::WithinRuns };
+        StandingQueries::new(&self.queries, &self.monitors, &self.values()?, window, correlation)
     }
 }
 

@@ -9,7 +9,7 @@ use tidegate_kernel::{Epsilon, Window};
 use super::central::{classes_of, longest_window};
 use super::{
     ClassSpec, InputSpec, MonitorSpec, QuerySpec, SpecError, StandingQueries, TimelineSpec, Trust, Values, ValuesSpec,
-    check_keys, needed,
+    check_keys, needed, refinement,
 };
 use crate::central::classes::Classes;
 use crate::estimate::Periods;
@@ -17,6 +17,7 @@ use crate::local::mtsp::GroupAverage;
 use crate::local::plbu::Plbu;
 use crate::local::{Local, LocalKind, LocalSettings};
 use crate::mechanisms::Output;
+use crate::post_processing::{Refinement, Repair};
 use crate::query::Correlation;
 
 /// A stream of users' values under w-event local privacy, and how it is released.
@@ -55,6 +56,13 @@ pub struct LocalSpec {
     /// Seasonal periods that `track` looks for, in timestamps; unless said, 7, 24 and 168.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub periods: Option<Periods>,
+    /// The repair of releases; unless said, [`Repair::default_of`] the mechanism's output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repair: Option<Repair>,
+    /// Whether releases are smoothed by a [`ReleaseFilter`](crate::estimate::release_filter::ReleaseFilter). Not for
+    /// `track`, `mtsp` and `mtsp_population`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub smooth: Option<bool>,
     /// Which timestamps are released, whoever answers; unless said, those that the input has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<TimelineSpec>,
@@ -85,6 +93,8 @@ impl LocalSpec {
         "reuse",
         "smoother",
         "periods",
+        "repair",
+        "smooth",
         "timeline",
         "trust",
         "queries",
@@ -136,6 +146,7 @@ impl LocalSpec {
             ("periods", self.periods.is_some()),
         ];
         check_keys(mechanism, &given)?;
+        self.refinement()?;
         let windows = self.window.into_iter().chain(self.classes.iter().flatten().map(|class| class.window));
         self.timeline.unwrap_or_default().check(windows.max().unwrap_or(NonZeroU64::MIN))
     }
@@ -160,6 +171,14 @@ impl LocalSpec {
         Ok(LocalMachine::One(Local::new(self.mechanism, self.settings()?)?))
     }
 
+    /// The post-processing of its releases.
+    ///
+    /// # Errors
+    /// [`SpecError::Unused`].
+    pub fn refinement(&self) -> Result<Refinement, SpecError> {
+        refinement(self.mechanism.mechanism(), self.repair, self.smooth)
+    }
+
     /// The longest window of all guarantees.
     pub(super) fn longest_window(&self) -> Window {
         longest_window(self.window, self.classes.as_deref())
@@ -171,8 +190,8 @@ impl LocalSpec {
     /// [`SpecError::Values`] and [`SpecError::StandingQuery`].
     pub fn standing_queries(&self) -> Result<StandingQueries, SpecError> {
         // Trees are smoothed over time.
-        let is_tree = self.mechanism.mechanism().output == Output::Tree;
-        let correlation = if is_tree { Correlation::Throughout } else { Correlation::WithinRuns };
+        let is_smooth = self.mechanism.mechanism().output == Output::Tree || self.smooth == Some(true);
+        let correlation = if is_smooth { Correlation::Throughout } else { Correlation::WithinRuns };
         StandingQueries::new(&self.queries, &self.monitors, &self.values()?, self.longest_window(), correlation)
     }
 }

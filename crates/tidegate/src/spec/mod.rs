@@ -55,6 +55,7 @@ use crate::central::CentralError;
 use crate::central::classes::ClassError;
 use crate::local::LocalError;
 use crate::mechanisms::{self, Family, Mechanism};
+use crate::post_processing::{Refinement, Repair};
 use crate::query::QueryError;
 use crate::scalar::ScalarError;
 use crate::sequence::baseline::BaselineError;
@@ -169,6 +170,19 @@ impl StreamSpec {
             Self::Scalar(_) => None,
             Self::Sequence(spec) => Some(spec.values()?),
         })
+    }
+
+    /// The post-processing of its releases: the repair and smoothing that it names, or the default of its output.
+    ///
+    /// # Errors
+    /// [`SpecError::Unused`].
+    pub fn refinement(&self) -> Result<Refinement, SpecError> {
+        match self {
+            Self::Local(spec) => spec.refinement(),
+            Self::Central(spec) => spec.refinement(),
+            Self::Scalar(spec) => spec.refinement(),
+            Self::Sequence(_) => Ok(Refinement::new(Repair::None, false)),
+        }
     }
 
     /// Its standing queries and monitors; `None` where there are none.
@@ -381,6 +395,14 @@ fn check_keys(mechanism: &Mechanism, given: &[(&'static str, bool)]) -> Result<(
         Some((key, _)) => Err(SpecError::Unused { key, mechanism: mechanism.short_name }),
         None => Ok(()),
     }
+}
+
+/// The post-processing of a mechanism's releases.
+fn refinement(mechanism: &Mechanism, repair: Option<Repair>, smooth: Option<bool>) -> Result<Refinement, SpecError> {
+    if !mechanism.can_be_smoothed() && smooth.is_some() {
+        return Err(SpecError::Unused { key: "smooth", mechanism: mechanism.short_name });
+    }
+    Ok(Refinement::new(repair.unwrap_or(Repair::default_of(mechanism.output)), smooth.unwrap_or(false)))
 }
 
 /// Requires a key.

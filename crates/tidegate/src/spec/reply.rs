@@ -11,7 +11,8 @@ use crate::query::{Answer, Interval, Unit};
 #[derive(Debug, Serialize)]
 struct Printed {
     value: f64,
-    variance: f64,
+    /// `None` where it is not stated.
+    variance: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     low: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -26,6 +27,7 @@ impl Printed {
     fn of(answer: &Answer, interval: Option<&Interval>) -> Self {
         let Answer { value, variance, unit, first, last, spans_more_than_one_window, .. } = *answer;
         let (low, high) = (interval.map(|interval| interval.low), interval.map(|interval| interval.high));
+        let variance = answer.is_stated().then_some(variance);
         Self { value, variance, low, high, unit, first, last, spans_more_than_one_window }
     }
 }
@@ -79,12 +81,12 @@ impl Said<'_> {
         let name = self.name;
         let line = match &self.reply {
             Reply::Answer { answer, interval, confidence } => {
-                Line::Answer { t, query: name, answer: Printed::of(answer, Some(interval)), confidence: *confidence }
+                Line::Answer { t, query: name, answer: Printed::of(answer, interval.as_ref()), confidence: *confidence }
             }
             Reply::Top { ranked, confidence } => {
                 let ranked = ranked.iter().map(|(value, answer, interval)| Ranked {
                     of: values.name(*value),
-                    answer: Printed::of(answer, Some(interval)),
+                    answer: Printed::of(answer, interval.as_ref()),
                 });
                 Line::Top { t, query: name, top: ranked.collect(), confidence: *confidence }
             }

@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Account, Decimal, Epsilon, Grid, Sealed};
 
-use super::{InputSpec, SpecError, TimelineSpec, Trust};
+use super::{InputSpec, SpecError, TimelineSpec, Trust, refinement};
 use crate::estimate::Periods;
+use crate::post_processing::Refinement;
 use crate::scalar::{Publication, Scalar, ScalarKind, ScalarSettings, Smoother, Truncation};
 
 /// A stream of numbers, and how it is released.
@@ -56,6 +57,10 @@ pub struct ScalarSpec {
     /// Seasonal periods that `track` looks for, in timestamps: [`ScalarSettings::periods`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub periods: Option<Periods>,
+    /// Whether releases are smoothed by a [`ReleaseFilter`](crate::estimate::release_filter::ReleaseFilter). Not for
+    /// `track` and `constant`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub smooth: Option<bool>,
     /// Which timestamps are released, whether or not there is a reading; unless said, those that the input has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<TimelineSpec>,
@@ -200,6 +205,7 @@ impl ScalarSpec {
         "within_domain",
         "truncation",
         "periods",
+        "smooth",
         "timeline",
         "trust",
     ];
@@ -221,6 +227,7 @@ impl ScalarSpec {
             within_domain: false,
             truncation: None,
             periods: None,
+            smooth: None,
             timeline: None,
             trust: None,
             input: InputSpec::default(),
@@ -263,7 +270,18 @@ impl ScalarSpec {
     pub fn mechanism(&self) -> Result<Scalar, SpecError> {
         Trust::Curator.check(self.trust, self.mechanism.name())?;
         self.intake()?;
+        self.refinement()?;
         Ok(Scalar::new(self.mechanism, self.settings()?)?)
+    }
+
+    /// The post-processing of its releases.
+    ///
+    /// # Errors
+    /// [`SpecError::Unused`], and settings that the mechanism cannot meet.
+    pub fn refinement(&self) -> Result<Refinement, SpecError> {
+        let refinement = refinement(self.mechanism.mechanism(), None, self.smooth)?;
+        let mechanism = Scalar::new(self.mechanism, self.settings()?)?;
+        Ok(if mechanism.states_error() { refinement } else { refinement.without_errors() })
     }
 
     /// The privacy unit, in grid units: [`Grid::exact_sensitivity`], because readings are sealed from their text.

@@ -13,6 +13,7 @@ use crate::sequence::batched::{self, Batched};
 use crate::sequence::crr::{self, Crr, Guarantee};
 use crate::sequence::distance::Distance;
 use crate::sequence::effort::Effort;
+use crate::sequence::leakage::Leakage;
 use crate::sequence::model::{Model, ModelError};
 
 /// Users' correlated streams, and how they are released: each by a mechanism of its own, all with one model.
@@ -31,6 +32,10 @@ pub struct SequenceSpec {
     /// The public model, for `crr` and `batched`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelSpec>,
+    /// A learned model instead of `model`, of any form. The command reads it from the file that `model` names; it is
+    /// no key itself.
+    #[serde(skip)]
+    pub learned: Option<Model>,
     /// The unit of epsilon and budget, for `crr` and `batched`: by default, sequence information privacy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guarantee: Option<Guarantee>,
@@ -111,6 +116,15 @@ impl SequenceMachine {
         }
     }
 
+    /// Upper bound of the leakage so far; `None` without a model, where every step loses epsilon.
+    pub fn leakage(&self) -> Option<&Leakage> {
+        match self {
+            Self::Crr(mechanism) => Some(mechanism.leakage()),
+            Self::Batched(mechanism) => Some(mechanism.leakage()),
+            Self::Baseline(_) => None,
+        }
+    }
+
     /// Whether another is the same mechanism with the same settings and model, wherever each stands.
     pub fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
@@ -160,11 +174,21 @@ impl SequenceSpec {
         let name = self.mechanism.name();
         match self.mechanism {
             SequenceKind::Crr | SequenceKind::Batched => {
-                let model = needed("model", self.model.as_ref(), name)?;
-                Ok(Some(Arc::new(model.model(self.values()?.count())?)))
+                let symbols = self.values()?.count();
+                let model = match (&self.model, &self.learned) {
+                    (None, Some(learned)) => learned.clone(),
+                    (Some(_), Some(_)) => return Err(SpecError::Unused { key: "model", mechanism: name }),
+                    (model, None) => needed("model", model.as_ref(), name)?.model(symbols)?,
+                };
+                if model.domain() != symbols {
+                    let (given, expected) = (model.prior().len(), symbols as usize);
+                    return Err(ModelError::Length { what: "the prior", given, expected }.into());
+                }
+                Ok(Some(Arc::new(model)))
             }
             SequenceKind::Rr | SequenceKind::Oue => {
-                check_keys(self.mechanism.mechanism(), &[("model", self.model.is_some())])?;
+                let given = self.model.is_some() || self.learned.is_some();
+                check_keys(self.mechanism.mechanism(), &[("model", given)])?;
                 Ok(None)
             }
         }

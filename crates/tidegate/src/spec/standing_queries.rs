@@ -219,15 +219,15 @@ pub enum Reply {
     Answer {
         /// The answer.
         answer: Answer,
-        /// The interval.
-        interval: Interval,
+        /// The interval; `None` where the error is not known.
+        interval: Option<Interval>,
         /// How sure it is that the interval holds the truth.
         confidence: f64,
     },
     /// The most frequent values, each with its answer and interval.
     Top {
         /// The values, the most frequent first.
-        ranked: Vec<(u32, Answer, Interval)>,
+        ranked: Vec<(u32, Answer, Option<Interval>)>,
         /// How sure it is, for each by itself, that the interval holds the truth.
         confidence: f64,
     },
@@ -259,7 +259,7 @@ pub enum Reply {
 /// assert!(queries.push(&release(0), None)?.is_empty()); // the period has two timestamps
 /// let said = queries.push(&release(1), None)?;
 /// let Reply::Answer { answer, interval, .. } = &said[0].reply else { panic!("it is a sum") };
-/// assert!((answer.value - 80.0).abs() < 1e-9 && interval.contains(81.0));
+/// assert!((answer.value - 80.0).abs() < 1e-9 && interval.is_some_and(|interval| interval.contains(81.0)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]

@@ -55,6 +55,7 @@ use tidegate_kernel::{Account, Ledger, Question, Randomness, Sealed, Window};
 use crate::central::classes::Classes;
 use crate::local::plbu::Plbu;
 use crate::local::{Local, Step};
+use crate::post_processing::Refinement;
 use crate::release::Release;
 use crate::spec::{CentralMachine, Intake, LocalMachine, Said, SpecError, StandingQueries, StreamSpec, Values};
 
@@ -135,6 +136,7 @@ pub struct Stream {
     spec: StreamSpec,
     values: Option<Values>,
     machine: Machine,
+    refinement: Refinement,
     queries: Option<StandingQueries>,
 }
 
@@ -181,8 +183,8 @@ impl Stream {
             StreamSpec::Scalar(spec) => Machine::Scalar(Numbers::new(spec)?),
             StreamSpec::Sequence(spec) => Machine::Sequence(Sequences::new(spec)?),
         };
-        let queries = spec.standing_queries()?;
-        Ok(Self { spec, values, machine, queries })
+        let (refinement, queries) = (spec.refinement()?, spec.standing_queries()?);
+        Ok(Self { spec, values, machine, refinement, queries })
     }
 
     /// The spec that it was made from.
@@ -318,6 +320,24 @@ impl Stream {
             entry => entry,
         };
         self.check(&entry)?;
+        let first = out.releases.len();
+        self.take_in(entry, random, out)?;
+        self.refine(out, first);
+        Ok(())
+    }
+
+    /// Applies the post-processing of the spec to releases from an index on.
+    #[inline]
+    fn refine(&mut self, out: &mut Released, first: usize) {
+        if out.releases.len() == first {
+            return;
+        }
+        let refined: Vec<Release> = out.releases.drain(first..).map(|release| self.refinement.push(release)).collect();
+        out.releases.extend(refined);
+    }
+
+    #[inline]
+    fn take_in(&mut self, entry: Entry, random: &mut impl Randomness, out: &mut Released) -> Result<(), StreamError> {
         match (&mut self.machine, entry) {
             (Machine::Scalar(numbers), Entry::Reading(reading)) => numbers.push(reading, random, out),
             (Machine::Central(shared), Entry::Counts { timestamp, counts }) => {
@@ -349,6 +369,21 @@ impl Stream {
         if let Some(domain) = self.values.as_ref().map(Values::count).filter(|domain| value >= *domain) {
             return Err(StreamError::entry("value", format!("the number of a value, below {domain}")));
         }
+        let first = out.releases.len();
+        self.take_in_value(timestamp, user, value, random, out)?;
+        self.refine(out, first);
+        Ok(())
+    }
+
+    #[inline]
+    fn take_in_value(
+        &mut self,
+        timestamp: u64,
+        user: &str,
+        value: u32,
+        random: &mut impl Randomness,
+        out: &mut Released,
+    ) -> Result<(), StreamError> {
         let is_next = self.open_timestamp().is_some_and(|open| open != timestamp);
         match &mut self.machine {
             Machine::Sequence(sequences) => sequences.push(timestamp, user, value, random, out),
@@ -439,6 +474,7 @@ impl Stream {
             Machine::Sequence(_) => return Err(self.takes_no("empty timestamps")),
         }
         self.close(random, out)?;
+        self.refine(out, 0);
         Ok(std::mem::take(out))
     }
 
@@ -463,6 +499,7 @@ impl Stream {
         if let Machine::Scalar(numbers) = &mut self.machine {
             numbers.finish(random, &mut out)?;
         }
+        self.refine(&mut out, 0);
         Ok(out)
     }
 
@@ -476,13 +513,26 @@ impl Stream {
         }
     }
 
+    /// An upper bound of what the releases of any user of a sequence stream with a model have leaked so far: in
+    /// sequence information privacy if the model is right, and in local privacy in any case. It follows from spends,
+    /// which are public.
+    pub fn leakage(&self) -> Option<(f64, f64)> {
+        match &self.machine {
+            Machine::Sequence(sequences) => sequences.leakage(),
+            _ => None,
+        }
+    }
+
     /// Begins a timestamp of a local stream whose devices are elsewhere: see [`Local::open`].
     ///
     /// # Errors
     /// As there, and [`StreamError::Kind`] for another family.
     pub fn open(&mut self, timestamp: u64) -> Result<Step, StreamError> {
         match &mut self.machine {
-            Machine::Local(collector) => Ok(collector.mechanism.open(timestamp)?),
+            Machine::Local(collector) => {
+                let step = collector.mechanism.open(timestamp)?;
+                Ok(self.refine_step(step))
+            }
             _ => Err(self.takes_no("answers")),
         }
     }
@@ -497,7 +547,14 @@ impl Stream {
         if let Step::Done(release) = &step {
             collector.last = Some(release.timestamp);
         }
-        Ok(step)
+        Ok(self.refine_step(step))
+    }
+
+    fn refine_step(&mut self, step: Step) -> Step {
+        match step {
+            Step::Done(release) => Step::Done(self.refinement.push(release)),
+            asked @ Step::Ask(_) => asked,
+        }
     }
 
     /// The open questions of a local stream: after a restart, to be asked again.

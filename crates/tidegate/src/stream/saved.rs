@@ -14,8 +14,8 @@ use crate::local::Local;
 use crate::local::plbu::Plbu;
 use crate::spec::{StandingQueries, StreamSpec};
 
-/// The version of the saved form.
-const VERSION: u16 = 1;
+/// The version of the saved form. Version 1, which is read too, has no filter.
+const VERSION: u16 = 2;
 
 #[allow(clippy::large_enum_variant)] // it is written at once
 #[derive(Serialize)]
@@ -39,6 +39,13 @@ enum Saved {
     Sequence(Vec<(String, Sequence)>),
 }
 
+/// The parts of a saved stream. Queries and filter stay encoded until it is known whether the spec still has them.
+struct Earlier {
+    machine: Saved,
+    queries: Option<Vec<u8>>,
+    filter: Option<Vec<u8>>,
+}
+
 impl Stream {
     /// The whole state, to be loaded with the same spec. Readings that a scalar stream holds back are encrypted under
     /// the key. Entries of an open timestamp, and of an incomplete batch, are not saved: they were not spent on.
@@ -57,7 +64,8 @@ impl Stream {
         let unsaved = |error: postcard::Error| StreamError::State(format!("it cannot be saved: {error}"));
         let queries = self.queries.as_ref().and_then(StandingQueries::save);
         let queries = queries.map(|queries| postcard::to_allocvec(&queries)).transpose().map_err(unsaved)?;
-        postcard::to_allocvec(&(VERSION, self.spec.mechanism().full_name, saving, queries)).map_err(unsaved)
+        let filter = self.refinement.filter().map(postcard::to_allocvec).transpose().map_err(unsaved)?;
+        postcard::to_allocvec(&(VERSION, self.spec.mechanism().full_name, saving, queries, filter)).map_err(unsaved)
     }
 
     /// The budgets of a saved state before a timestamp, by default the one after the last. It needs no key: a ledger
@@ -67,12 +75,12 @@ impl Stream {
     /// As [`Stream::load`], but for the key.
     pub fn balance(spec: StreamSpec, saved: &[u8], at: Option<u64>) -> Result<Balance, StreamError> {
         let next = |last: Option<u64>| at.unwrap_or_else(|| last.map_or(0, |last| last.saturating_add(1)));
-        let (new, saved, of_queries) = Self::taken_apart(spec, saved)?;
-        if let (Machine::Scalar(_), Saved::Scalar(numbers)) = (&new.machine, &saved) {
+        let (new, earlier) = Self::taken_apart(spec, saved)?;
+        if let (Machine::Scalar(_), Saved::Scalar(numbers)) = (&new.machine, &earlier.machine) {
             let last = numbers.last();
             return Ok(Balance { last, users: None, budgets: vec![Budget::of(None, numbers.ledger(), next(last))] });
         }
-        let stream = new.with(saved, of_queries, None)?;
+        let stream = new.with(earlier, None)?;
         let Machine::Sequence(sequences) = &stream.machine else {
             let last = stream.last();
             return Ok(Balance { last, users: None, budgets: stream.budgets(next(last)) });
@@ -85,39 +93,44 @@ impl Stream {
     }
 
     /// Goes on with a saved state. Where the spec's queries or monitors are others than those saved, they begin anew.
+    /// So does the filter of `smooth` where none was saved, or one of another form.
     ///
     /// # Errors
     /// A spec that cannot be followed, a state of another one, and [`StreamError::NoKey`].
     pub fn load(spec: StreamSpec, saved: &[u8], key: Option<&VaultKey>) -> Result<Self, StreamError> {
-        let (new, saved, of_queries) = Self::taken_apart(spec, saved)?;
-        new.with(saved, of_queries, key)
+        let (new, earlier) = Self::taken_apart(spec, saved)?;
+        new.with(earlier, key)
     }
 
-    /// A new stream of the spec, and the saved state and queries of an earlier one.
-    fn taken_apart(spec: StreamSpec, saved: &[u8]) -> Result<(Self, Saved, Option<Vec<u8>>), StreamError> {
+    /// A new stream of the spec, and the saved parts of an earlier one.
+    fn taken_apart(spec: StreamSpec, saved: &[u8]) -> Result<(Self, Earlier), StreamError> {
         let new = Self::new(spec)?;
         let unreadable = || StreamError::State("it cannot be read".to_owned());
         let (version, rest) = postcard::take_from_bytes::<u16>(saved).map_err(|_| unreadable())?;
-        if version != VERSION {
-            let problem = format!("it has version {version}; this program reads version {VERSION}");
+        if !(1..=VERSION).contains(&version) {
+            let problem = format!("it has version {version}; this program reads versions 1 to {VERSION}");
             return Err(StreamError::State(problem));
         }
         let (mechanism, rest): (String, _) = postcard::take_from_bytes(rest).map_err(|_| unreadable())?;
         if mechanism != new.spec.mechanism().full_name {
             return Err(other_settings());
         }
-        let ((saved, of_queries), rest): ((Saved, Option<Vec<u8>>), _) =
+        let ((machine, queries), rest): ((Saved, Option<Vec<u8>>), _) =
             postcard::take_from_bytes(rest).map_err(|_| unreadable())?;
+        let (filter, rest): (Option<Vec<u8>>, _) = match version {
+            1 => (None, rest),
+            _ => postcard::take_from_bytes(rest).map_err(|_| unreadable())?,
+        };
         if !rest.is_empty() {
             return Err(unreadable());
         }
-        Ok((new, saved, of_queries))
+        Ok((new, Earlier { machine, queries, filter }))
     }
 
     /// The new stream, where the saved one was.
-    fn with(self, saved: Saved, of_queries: Option<Vec<u8>>, key: Option<&VaultKey>) -> Result<Self, StreamError> {
-        let Self { spec, values, machine, mut queries } = self;
-        let machine = match (machine, saved) {
+    fn with(self, earlier: Earlier, key: Option<&VaultKey>) -> Result<Self, StreamError> {
+        let Self { spec, values, machine, mut refinement, mut queries } = self;
+        let machine = match (machine, earlier.machine) {
             (Machine::Local(new), Saved::Local(saved)) => Machine::Local(new.load(saved)?),
             (Machine::LocalByClass(new), Saved::LocalByClass(saved)) => Machine::LocalByClass(new.load(saved)?),
             (Machine::Central(new), Saved::Central(saved)) => Machine::Central(new.load(saved)?),
@@ -128,10 +141,13 @@ impl Stream {
             (Machine::Sequence(new), Saved::Sequence(saved)) => Machine::Sequence(new.load(saved)?),
             _ => return Err(other_settings()),
         };
-        if let (Some(queries), Some(saved)) = (&mut queries, of_queries) {
+        if let (Some(queries), Some(saved)) = (&mut queries, earlier.queries) {
             // Other queries than those that were saved begin anew.
             let _began_anew = queries.load(&mut postcard::Deserializer::from_bytes(&saved)).is_err();
         }
-        Ok(Self { spec, values, machine, queries })
+        if let Some(filter) = earlier.filter.and_then(|filter| postcard::from_bytes(&filter).ok()) {
+            refinement.resume(filter);
+        }
+        Ok(Self { spec, values, machine, refinement, queries })
     }
 }

@@ -81,6 +81,13 @@ impl Sequences {
         Ok(())
     }
 
+    /// The largest leakage of any user so far, in sequence information privacy and in local privacy.
+    pub(super) fn leakage(&self) -> Option<(f64, f64)> {
+        let of_user =
+            |(_, user): (_, &Sequence)| user.machine.leakage().map(|leakage| (leakage.total(), leakage.local_bound()));
+        self.users.iter().filter_map(of_user).max_by(|one, other| one.0.total_cmp(&other.0))
+    }
+
     /// How many users there are.
     pub(super) fn count(&self) -> usize {
         self.users.iter().count()

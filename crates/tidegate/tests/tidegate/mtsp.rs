@@ -156,7 +156,8 @@ proptest! {
             prop_assert_eq!(tree.node(0, 0), (1.0, 0.0));
             let (frequencies, variances) = tree.nodes();
             prop_assert!(frequencies.iter().all(|frequency| frequency.is_finite()));
-            prop_assert!(variances[1..].iter().all(|variance| variance.is_finite() && *variance > 0.0));
+            // Infinite where the drift is not known, because some question had no answer.
+            prop_assert!(variances[1..].iter().all(|variance| *variance > 0.0));
         }
         asked.check(&settings);
     }
@@ -245,7 +246,9 @@ fn cold_nodes_are_asked_whole_and_divided_evenly() {
         for value in 8..11 {
             let (frequency, its_variance) = tree.node(4, value);
             assert!((frequency - whole / 3.0).abs() < 1e-12, "{kind}: {frequency} {whole}");
-            assert!((its_variance - variance / 9.0).abs() < 1e-12);
+            // How the three really divide it is not known: in the worst case one of them has it all.
+            let uneven = (whole.max(0.0).powi(2) + variance) * 2.0 / 9.0;
+            assert!((its_variance - variance / 9.0 - uneven).abs() < 1e-12);
         }
         let (pair, _) = tree.node(3, 4);
         assert!((pair - whole * 2.0 / 3.0).abs() < 1e-12);

@@ -7,6 +7,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use serde_json::{Map, Value as JsonValue};
+use tidegate::post_processing::{Refinement, Repair};
 use tidegate::release::Release;
 use tidegate::spec::{QuerySpec, StandingQueries, StreamSpec, Values};
 
@@ -45,6 +46,14 @@ async fn query(State(app): Shared, Name(name): Name, request: Request) -> Answer
         None | Some(JsonValue::Null) => None,
         Some(at) => Some(at.as_u64().ok_or_else(|| wrong("at: expected a timestamp".to_owned()))?),
     };
+    let repair: Option<Repair> = asked
+        .remove("repair")
+        .map(serde_json::from_value)
+        .transpose()
+        .map_err(|_| wrong(format!("repair: expected one of {}", Repair::ALL.map(Repair::name).join(", "))))?;
+    let own = declaration.spec.refinement().map_err(|error| wrong(error.to_string()))?;
+    let refinement = Refinement::of_query(&own, repair.unwrap_or(Repair::None), false);
+    let refinement = refinement.map_err(|error| wrong(error.to_string()))?;
     asked.entry("name").or_insert_with(|| "query".into());
     let asked: QuerySpec = serde_json::from_value(JsonValue::Object(asked))
         .map_err(|error| wrong(tidegate::spec::plain_words(&error.to_string())))?;
@@ -55,13 +64,14 @@ async fn query(State(app): Shared, Name(name): Name, request: Request) -> Answer
         .ok()
         .filter(|period| *period <= most)
         .ok_or_else(|| wrong(format!("delta: at most {most} timestamps of this stream are summed here")))?;
-    let text = serde_json::to_string(&asked).map_err(unreadable)?;
+    let text = serde_json::to_string(&(&asked, refinement.repair())).map_err(unreadable)?;
     match &mut declaration.spec {
         StreamSpec::Local(spec) => (spec.queries, spec.monitors) = (vec![asked], Vec::new()),
         StreamSpec::Central(spec) => (spec.queries, spec.monitors) = (vec![asked], Vec::new()),
         _ => return Err(Problem::conflict("no_values", "a stream of numbers has no values to ask about")),
     }
-    let question = Question { key: (name, text), declaration, period: period as u64, numbers: period * domain };
+    let (key, period, numbers) = ((name, text), period as u64, period * domain);
+    let question = Question { key, declaration, refinement, period, numbers };
     app.blocking(move |app| question.answer(app, at)).await?.map(Json)
 }
 
@@ -70,6 +80,8 @@ struct Question {
     /// Stream and query, which identify the question: the values and the window of a stream never change.
     key: (String, String),
     declaration: Declaration,
+    /// Repair of the releases, one by one.
+    refinement: Refinement,
     /// Timestamps that it sums.
     period: u64,
     /// Numbers that its history keeps.
@@ -141,8 +153,10 @@ impl Question {
             StreamSpec::Central(spec) => (None, spec.values().map_err(unreadable)?),
             _ => return Ok(()),
         };
+        let mut refinement = self.refinement.clone();
         for record in records {
             let release: Release = serde_json::from_str(&record.body).map_err(unreadable)?;
+            let release = refinement.push(release);
             let replies = progress.queries.push(&release, population);
             let replies = replies.map_err(|error| Problem::bad("query", error.to_string()))?;
             let line = replies.first().map(|reply| serde_json::to_value(reply.line(release.timestamp, &values)));
@@ -254,7 +268,8 @@ mod tests {
                 "queries": [{ "name": name, "value": "in" }],
             } });
             let declaration: Declaration = serde_json::from_value(declaration).unwrap();
-            Question { key: ("rooms".to_owned(), name.to_owned()), declaration, period: 1, numbers: 2 }
+            let (key, refinement) = (("rooms".to_owned(), name.to_owned()), Refinement::new(Repair::None, false));
+            Question { key, declaration, refinement, period: 1, numbers: 2 }
         };
         let cache = QueryCache::default();
         assert!(question(&"x".repeat(201)).kept_in(&cache).is_err());

@@ -21,6 +21,20 @@ pub(super) fn dissimilarity(answers: &[Option<Answer<'_>>], released: &Tree) -> 
     (nodes > 0.0).then(|| sum / nodes).filter(|mean| mean.is_finite())
 }
 
+/// Margin of the dissimilarity, as [of one answer](Answer::dissimilarity_margin).
+/// `None` unless all levels were measured.
+pub(super) fn margin(answers: &[Option<Answer<'_>>], released: &Tree, dissimilarity: f64) -> Option<f64> {
+    let shape = released.shape();
+    let (mut squares, mut all) = (0.0, 0.0);
+    for (level, answer) in (1..).zip(answers) {
+        let answer = answer.as_ref().filter(|answer| answer.can_measure())?;
+        let nodes = f64::from(shape.nodes(level));
+        squares += (nodes * answer.dissimilarity_margin(dissimilarity)).powi(2);
+        all += nodes;
+    }
+    (all > 0.0).then(|| squares.sqrt() / all)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -25,10 +25,10 @@ use crate::local::adaptive::done;
 use crate::local::division::{Answer, Division, Prospect};
 use crate::local::{LocalError, LocalSettings, Step};
 use crate::policy::Pool;
-use crate::release::Freshness;
+use crate::release::{Freshness, UNSTATED, stated};
 use crate::tree::{Tree, TreeShape};
 use allocation::Allocation;
-use dissimilarity::dissimilarity;
+use dissimilarity::{dissimilarity, margin};
 pub use grouping::{GroupAverage, MEDIAN_OF};
 use grouping::{Groups, Mean};
 use pruning::{Node, Pruned};
@@ -58,6 +58,7 @@ enum Phase {
         /// Reports of the first round.
         reports: u64,
         pruned: Pruned,
+        #[serde(with = "stated::one")]
         drift: f64,
         /// Estimates of each node from the first round, if reused; otherwise empty.
         first_look: Vec<Mean>,
@@ -179,28 +180,30 @@ impl Mtsp {
             Ok(done(timestamp, drifted(&mechanism.last, drift, |_| true), freshness, asked.spent, reports))
         };
         let Some(dissimilarity) = dissimilarity(answers, &self.last) else {
-            return unchanged(self, 0.0, Freshness::Approximated);
+            return unchanged(self, UNSTATED, Freshness::Approximated);
         };
         // Part of the dissimilarity is the error of the last publication itself. The root has none.
         let own_variances = &self.last.nodes().1[1..];
         #[allow(clippy::cast_precision_loss)]
         let own = own_variances.iter().sum::<f64>() / own_variances.len() as f64;
         let drift = (dissimilarity - own).max(0.0);
+        // With a level that nobody answered about, the drift of its nodes is not known.
+        let stated = margin(answers, &self.last, dissimilarity).map_or(UNSTATED, |margin| drift + margin);
         self.note_users(asked, answers);
         self.allocation.note(timestamp, dissimilarity);
         let prospects = self.prospects(answers);
         let oracles = self.allocation_oracles(&prospects, settings);
         let choice = self.allocation.best(|publications| self.cost(publications, &prospects, &oracles, settings));
         if !choice.newest {
-            return unchanged(self, drift, Freshness::Approximated);
+            return unchanged(self, stated, Freshness::Approximated);
         }
         let amount = self.amount(timestamp, choice.publications);
         if amount == 0 {
-            return unchanged(self, drift, Freshness::Nullified);
+            return unchanged(self, stated, Freshness::Nullified);
         }
         let errors = self.expected_errors(amount, &prospects, settings);
         if mean_over_nodes(&errors, &prospects) >= dissimilarity {
-            return unchanged(self, drift, Freshness::Approximated);
+            return unchanged(self, stated, Freshness::Approximated);
         }
         let pruned = self.prune(answers, &errors, drift);
         let shape = *self.last.shape();
@@ -210,7 +213,7 @@ impl Mtsp {
         let spent = self.division.spent_on_both(asked.spent, second, settings);
         let first_look = if settings.reuse { self.read_nodes(answers) } else { Vec::new() };
         let asked = Asked { timestamp, cohorts, spent };
-        self.phase = Phase::Publishing { asked, reports, pruned, drift, first_look };
+        self.phase = Phase::Publishing { asked, reports, pruned, drift: stated, first_look };
         Ok(Step::Ask(questions))
     }
 
@@ -367,11 +370,14 @@ impl Mtsp {
                 }
             }
         }
-        infer_below(shape, levels.last().map_or(&[], Vec::as_slice), &mut measured);
+        let unknown = infer_below(shape, levels.last().map_or(&[], Vec::as_slice), &mut measured);
         let (frequencies, variances) = self.last.nodes();
         let published = Tree::from_positions(shape, |position| {
             let before = (frequencies[position], variances[position]);
-            self.groups.publish(position, &measured[position]).unwrap_or(before)
+            let Some((frequency, variance)) = self.groups.publish(position, &measured[position]) else { return before };
+            // The group may have moved, so it is stated to be no better than its newest member.
+            let newest = measured[position].read().map_or(variance, |(_, newest)| newest.max(variance));
+            (frequency, newest + unknown[position])
         });
         self.last = published;
         drifted(&self.last, drift, |position| measured[position].read().is_none())
@@ -433,18 +439,26 @@ fn measure(shape: TreeShape, levels: &[Vec<Node>], answers: &[Option<Answer<'_>>
     measured
 }
 
-/// Gives the descendants of nodes their shares, in proportion to their values.
-fn infer_below(shape: TreeShape, nodes: &[Node], measured: &mut [Mean]) {
+/// Gives the descendants of nodes their shares, in proportion to their values. Returns the expected squared error of
+/// these shares, for each node of the tree.
+///
+/// Let a node have frequency `f` and a descendant the share `s` of it. However `f` is really divided, the squared error
+/// of `s f`, averaged over the descendants of a level, is at most `f² s (1 - s)`: as if all of it were in one of them.
+fn infer_below(shape: TreeShape, nodes: &[Node], measured: &mut [Mean]) -> Vec<f64> {
+    let mut unknown = vec![0.0; measured.len()];
     for &node in nodes {
         let whole = measured[node.position];
+        let square = whole.read().map_or(0.0, |(frequency, variance)| frequency.max(0.0).powi(2) + variance);
         let values = f64::from(shape.leaves(node.level, node.number));
         for level in node.level + 1..=shape.height() {
             for child in pruning::below(shape, node, level) {
                 let share = f64::from(shape.leaves(child.level, child.number)) / values;
                 measured[child.position] = whole.part(share);
+                unknown[child.position] = square * share * (1.0 - share);
             }
         }
     }
+    unknown
 }
 
 /// Mean over all nodes but the root of numbers that are equal within a level.

@@ -1,0 +1,278 @@
+//! `tidegate model`: learns Markov models of sequences, and compares batch lengths.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::num::NonZeroU64;
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+use tidegate::kernel::{Epsilon, Randomness, SeededRandom, SystemRandom};
+use tidegate::sequence::batched::{self, CLUSTER_LIMIT};
+use tidegate::sequence::belief::Belief;
+use tidegate::sequence::distance::Distance;
+use tidegate::sequence::effort::Effort;
+use tidegate::sequence::fit::{PrivateFit, fit};
+use tidegate::sequence::model::{Background, Model, Order, Smoothing};
+use tidegate::spec::{Values, ValuesSpec};
+use tidegate_table::Format;
+use tidegate_table::long::{FieldRefusal, LongReader};
+
+use crate::arguments::at_least_one;
+use crate::channel::{DistanceName, channel_epsilon};
+use crate::failure::{Failure, complain};
+use crate::input::Input;
+use crate::output::Output;
+use crate::table::{layout, short};
+
+/// Learn the model of a sequence stream, or compare batch lengths under one.
+#[derive(Debug, Args)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "Example:\n  tidegate model fit --input visits.csv --domain home,work,away --output \
+                  visits.model.json\n  \
+                  tidegate model fit --input visits.csv --domain home,work,away --epsilon 1 --contribution 20 \
+                  --output visits.model.json\n  \
+                  tidegate model lengths --model visits.model.json --epsilon 0.5"
+)]
+pub(crate) struct ModelCommand {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    Fit(Fit),
+    Lengths(Lengths),
+}
+
+impl ModelCommand {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        match &self.task {
+            Task::Fit(fit) => fit.run(),
+            Task::Lengths(lengths) => lengths.run(),
+        }
+    }
+}
+
+/// Learn prior and transitions from a table of users' symbols.
+///
+/// The table has the fields t, user and value. Each user's symbols, in their order, are one sequence.
+/// Without --epsilon the model is exact and reveals the table: use public data. With --epsilon it is
+/// private at user level: it hardly depends on any one user, whatever the user's symbols. Each user
+/// then counts with the first --contribution transitions, and noise is added to their number.
+/// A spec names the file: model = "visits.model.json".
+#[derive(Debug, Args)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "Example:\n  tidegate model fit --input visits.csv --domain 3 --order 2 --epsilon 2 \
+                  --contribution 50 > m.json"
+)]
+struct Fit {
+    /// The table (CSV, or NDJSON where its name ends in .ndjson), or - for standard input
+    #[arg(long, value_name = "FILE|-", default_value = "-")]
+    input: String,
+
+    /// The symbols: how many, or their names, separated by commas
+    #[arg(long, value_name = "D|NAME,..", value_parser = symbols)]
+    domain: ValuesSpec,
+
+    /// How many symbols of the past the next one depends on
+    #[arg(long, value_name = "1|2", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=2))]
+    order: u8,
+
+    /// The privacy loss of any user; without it, the table must be public
+    #[arg(long, requires = "contribution")]
+    epsilon: Option<Epsilon>,
+
+    /// How many transitions of a user count at most, with --epsilon
+    #[arg(long, value_name = "N", requires = "epsilon", value_parser = at_least_one::<NonZeroU64>)]
+    contribution: Option<NonZeroU64>,
+
+    /// Pseudo-observations of each row, so that nothing is impossible
+    #[arg(long, value_name = "S", default_value = "1")]
+    pseudo_count: f64,
+
+    /// Repeat a run with --epsilon exactly; its model is not private
+    #[arg(long, requires = "epsilon")]
+    seed: Option<u64>,
+
+    /// Where to write the model, as JSON
+    #[arg(long, value_name = "FILE|-", default_value = "-")]
+    output: String,
+}
+
+fn symbols(text: &str) -> Result<ValuesSpec, String> {
+    let spec = match text.parse() {
+        Ok(number) => ValuesSpec::Number(number),
+        Err(_) => ValuesSpec::Names(text.split(',').map(|name| name.trim().to_owned()).collect()),
+    };
+    spec.values().map(|_| spec).map_err(|error| error.to_string())
+}
+
+impl Fit {
+    fn run(&self) -> Result<(), Failure> {
+        let values = self.domain.values().map_err(Failure::input)?;
+        let sequences = self.read(&values)?;
+        let order = if self.order == 2 { Order::Two } else { Order::One };
+        let users = sequences.values().map(Vec::as_slice);
+        let model = match (self.epsilon, self.contribution) {
+            (Some(epsilon), Some(contribution)) => {
+                let settings = PrivateFit { epsilon, contribution, order, pseudo_count: self.pseudo_count };
+                let model = match self.seed {
+                    Some(seed) => {
+                        complain("warning", format_args!("this run is seeded with {seed}: its model is not private"));
+                        privately(&values, &sequences, &settings, &mut SeededRandom::new(seed))?
+                    }
+                    None => privately(&values, &sequences, &settings, &mut SystemRandom::new().map_err(Failure::run)?)?,
+                };
+                complain(
+                    "note",
+                    format_args!("each user has lost {epsilon}; another fit of the same table adds to it"),
+                );
+                model
+            }
+            _ => {
+                complain("note", "the model reveals the table that it was learned from; with --epsilon it does not");
+                let smoothing = Smoothing { pseudo_count: self.pseudo_count, background: Background::Frequencies };
+                Model::learn(values.count(), users, order, smoothing).map_err(Failure::input)?
+            }
+        };
+        let mut output = Output::create(&self.output)?;
+        output.write(&(serde_json::to_string(&model).map_err(Failure::run)? + "\n"))?;
+        output.finish()
+    }
+
+    /// Sequences by user.
+    fn read(&self, values: &Values) -> Result<BTreeMap<String, Vec<u32>>, Failure> {
+        let format = if self.input.ends_with(".ndjson") { Format::Ndjson } else { Format::Csv };
+        let Input { name, source } = Input::open(&self.input)?;
+        let mut table = LongReader::new(&name, source, format).map_err(Failure::input)?;
+        let mut sequences: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+        let mut next = || {
+            table.next_checked(|row| {
+                let expected = "a symbol of --domain";
+                let refused = || FieldRefusal { field: "value", expected: expected.into() };
+                let symbol = values.find(row.value).ok_or_else(refused)?;
+                match sequences.get_mut(row.user) {
+                    Some(sequence) => sequence.push(symbol),
+                    None => drop(sequences.insert(row.user.to_owned(), vec![symbol])),
+                }
+                Ok(())
+            })
+        };
+        while next().map_err(Failure::input)?.is_some() {}
+        Ok(sequences)
+    }
+}
+
+fn privately(
+    values: &Values,
+    sequences: &BTreeMap<String, Vec<u32>>,
+    settings: &PrivateFit,
+    random: &mut impl Randomness,
+) -> Result<Model, Failure> {
+    fit(values.count(), sequences.values().map(Vec::as_slice), settings, random).map_err(Failure::input)
+}
+
+/// Compare batch lengths at the same guarantee.
+///
+/// A batch of L symbols spends L times epsilon, as L single symbols do. The cost is the expected
+/// distance of an answer from its symbol, in the first batch: the fewer, the better.
+#[derive(Debug, Args)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "Example:\n  tidegate model lengths --model visits.model.json --epsilon 0.5 --distance absolute"
+)]
+struct Lengths {
+    /// The model, as `tidegate model fit` writes it
+    #[arg(long, value_name = "FILE")]
+    model: String,
+
+    /// The loss of each symbol; that of the longest batch is at most 10
+    #[arg(long, value_parser = channel_epsilon)]
+    epsilon: Epsilon,
+
+    /// How far an answer is from a symbol: hamming, absolute or squared
+    #[arg(long, value_enum, default_value = "hamming")]
+    distance: DistanceName,
+
+    /// The longest batch
+    #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u32).range(1..=14))]
+    longest: u32,
+
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+impl Lengths {
+    fn run(&self) -> Result<(), Failure> {
+        let model = read_model(&self.model)?;
+        let distance = Distance::from(self.distance);
+        let mut rows = vec![["LENGTH", "EPSILON", "SEQUENCES", "COST"].map(str::to_owned).to_vec()];
+        let mut found = Vec::new();
+        for length in 1..=self.longest {
+            let sequences = u64::from(model.domain()).saturating_pow(length);
+            let epsilon = self.epsilon.checked_mul(u64::from(length));
+            let epsilon = epsilon.filter(|epsilon| channel_epsilon(&epsilon.to_string()).is_ok());
+            let (Some(epsilon), true) = (epsilon, sequences <= CLUSTER_LIMIT) else { break };
+            let batch = Batch::new(&model, length, epsilon, &distance)?;
+            let cost = batch.cost(&distance)? / f64::from(length);
+            rows.push(vec![length.to_string(), epsilon.to_string(), sequences.to_string(), short(cost)]);
+            found.push(json!({ "length": length, "epsilon": epsilon.as_f64(), "sequences": sequences, "cost": cost }));
+        }
+        let mut output = Output::create("-")?;
+        let text = serde_json::to_string(&found).map_err(Failure::run)? + "\n";
+        output.write(&if self.json { text } else { layout(&rows) })?;
+        output.finish()
+    }
+}
+
+/// The first batch of a model, and its channel.
+pub(crate) struct Batch {
+    domain: u32,
+    length: u32,
+    /// Probability of each sequence.
+    pub(crate) belief: Vec<f64>,
+    pub(crate) channel: tidegate::sequence::channel::Channel,
+}
+
+impl Batch {
+    pub(crate) fn new(model: &Model, length: u32, epsilon: Epsilon, distance: &Distance) -> Result<Self, Failure> {
+        let domain = model.domain();
+        let sequences = u64::from(domain).saturating_pow(length);
+        if length == 0 || sequences > CLUSTER_LIMIT {
+            return Err(Failure::input(format_args!(
+                "--length: {domain} symbols have {sequences} sequences of this length, but 1 to {CLUSTER_LIMIT} fit"
+            )));
+        }
+        let belief = Belief::new(model).sequences(model, length).map_err(Failure::run)?;
+        let channel = batched::channel(&belief, domain, length, epsilon, distance, Effort::Fast);
+        Ok(Self { domain, length, belief, channel: channel.map_err(Failure::run)? })
+    }
+
+    /// Symbols of a sequence, first to last.
+    pub(crate) fn symbols(&self, sequence: u32) -> impl Iterator<Item = u32> + use<> {
+        let domain = self.domain;
+        (0..self.length).rev().map(move |place| sequence / domain.pow(place) % domain)
+    }
+
+    /// Distance of two sequences: the sum over their symbols.
+    pub(crate) fn between(&self, one: u32, other: u32, distance: &Distance) -> f64 {
+        self.symbols(one).zip(self.symbols(other)).map(|(one, other)| distance.between(one, other)).sum()
+    }
+
+    /// Expected distance of the answer from the sequence.
+    pub(crate) fn cost(&self, distance: &Distance) -> Result<f64, Failure> {
+        let between = |one, other| self.between(one, other, distance);
+        self.channel.expected_cost(&self.belief, between).map_err(Failure::run)
+    }
+}
+
+/// Reads a model from its file.
+pub(crate) fn read_model(path: &str) -> Result<Model, Failure> {
+    let text = fs::read_to_string(path)
+        .map_err(|error| Failure::input(format_args!("the model {path} cannot be read: {error}")))?;
+    serde_json::from_str(&text)
+        .map_err(|error| Failure::input(format_args!("{path} is no model as `tidegate model fit` writes it: {error}")))
+}

@@ -1,0 +1,84 @@
+//! `tidegate model`, and models in specs.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::{assert_refused, run, run_with_input, stderr, stdout};
+
+struct Files(PathBuf);
+
+impl Files {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("tidegate-model-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A table of users who mostly stay where they are.
+fn table() -> String {
+    let mut table = "t,user,value\n".to_owned();
+    for t in 0..12 {
+        for user in 0..40 {
+            let value = if (t / 4 + user) % 2 == 0 { "home" } else { "away" };
+            table += &format!("{t},u{user},{value}\n");
+        }
+    }
+    table
+}
+
+#[test]
+fn a_fitted_model_serves_specs_lengths_and_channels() {
+    let files = Files::new("fit");
+    let (model, spec) = (files.path("m.json"), files.path("s.toml"));
+    let fitted = run_with_input(&format!("model fit --domain home,away --output {model}"), table().as_bytes());
+    assert!(fitted.status.success(), "{}", stderr(&fitted));
+    assert!(stderr(&fitted).contains("reveals the table"));
+
+    let text = format!("mechanism = \"crr\"\nepsilon = 0.5\ndomain = [\"home\", \"away\"]\nmodel = \"{model}\"\n");
+    fs::write(&spec, text).unwrap();
+    let released = run_with_input(&format!("release --spec {spec}"), b"t,user,value\n0,ann,home\n1,ann,away\n");
+    assert!(released.status.success(), "{}", stderr(&released));
+    assert!(stderr(&released).contains("leak at most"), "{}", stderr(&released));
+
+    let lengths = run(&format!("model lengths --model {model} --epsilon 0.5 --longest 3 --json"));
+    let lengths: Value = serde_json::from_str(stdout(&lengths)).unwrap();
+    let costs: Vec<f64> = lengths.as_array().unwrap().iter().map(|row| row["cost"].as_f64().unwrap()).collect();
+    assert_eq!(costs.len(), 3);
+    assert!(costs[2] < costs[0], "{costs:?}"); // symbols that stay are cheaper together
+
+    let channel = run(&format!("channel --model {model} --length 2 --epsilon 1"));
+    assert!(stdout(&channel).contains("0 1"), "{}", stdout(&channel));
+    assert_refused(&run(&format!("channel --model {model} --length 15 --epsilon 1")), "--length");
+}
+
+#[test]
+fn a_private_fit_needs_a_bound_on_contributions() {
+    let arguments = "model fit --domain home,away --epsilon 1";
+    assert_refused(&run_with_input(arguments, table().as_bytes()), "--contribution");
+    let fitted = run_with_input(&format!("{arguments} --contribution 5 --seed 3"), table().as_bytes());
+    assert!(fitted.status.success(), "{}", stderr(&fitted));
+    assert!(stderr(&fitted).contains("not private") && stderr(&fitted).contains("has lost 1"));
+    let again = run_with_input(&format!("{arguments} --contribution 5 --seed 3"), table().as_bytes());
+    assert_eq!(stdout(&fitted), stdout(&again));
+}
+
+#[test]
+fn refuses_symbols_and_files_that_do_not_fit() {
+    let refused = run_with_input("model fit --domain 2", b"t,user,value\n0,ann,7\n");
+    assert_refused(&refused, "line 2, field \"value\": expected a symbol of --domain");
+    assert!(!stderr(&refused).contains('7'));
+    assert_refused(&run("model lengths --model no/such/file --epsilon 1"), "cannot be read");
+}
