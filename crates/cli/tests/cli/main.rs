@@ -129,6 +129,10 @@ fn wrong_usage_is_refused() {
     let unknown = evaluate("--dataset sin --mechanism constant,konstant --epsilon 1");
     assert_refused(&unknown, "there is no mechanism \"konstant\" (did you mean constant?); there are: ");
     assert_refused(&evaluate("--dataset snn --mechanism constant --epsilon 1"), "did you mean sin?");
+    for mechanism in ["mtsp", "local.track", "central.track"] {
+        let smooth = evaluate(&format!("--dataset sin --length 5 --mechanism lbu,{mechanism} --epsilon 1 --smooth"));
+        assert_refused(&smooth, &format!("--smooth changes nothing for {mechanism}"));
+    }
     assert_refused(&evaluate("--dataset zebra --mechanism constant --epsilon 1"), "there are: lns, sin, log");
     for (flag, value, why) in [
         ("--epsilon", "0", "epsilon must be at least 0.000000001"),

@@ -64,3 +64,44 @@ fn answers_from_memory_equal_a_replay() {
         assert!(assert_equals_replay(&server, question) >= last);
     }
 }
+
+/// Sixty users report the last of four values with much noise, so some estimates are negative, and norm-sub moves them
+/// to zero. The top of all values shows every estimate.
+#[test]
+fn an_analyst_asks_for_a_repair_once() {
+    let server = Server::start();
+    server.create(&visits());
+    let asked = server.question("visits", 300);
+    let bytes = batch("visits", &asked, 0..60, 3, 1);
+    server.post(Some(Role::Ingest), "/v1/streams/visits/reports", BATCH, &bytes);
+    let timestamp = asked.question.timestamp;
+    let path = format!("/v1/streams/visits/releases?from={timestamp}");
+    server.until(Role::Analyst, &path, |answer| {
+        answer.json()["releases"].as_array().is_some_and(|releases| !releases.is_empty())
+    });
+    let values = |repair: &str| -> Vec<f64> {
+        let question = json!({ "top": 4, "at": timestamp, "repair": repair });
+        let answer = server.post_json(Role::Analyst, QUERY, &question);
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        answer.json()["top"].as_array().unwrap().iter().map(|each| each["value"].as_f64().unwrap()).collect()
+    };
+    for repair in ["consistent", "norm_sub"] {
+        assert!((values(repair).iter().sum::<f64>() - 1.0).abs() < 1e-9, "{repair}");
+    }
+    assert!(values("norm_sub").iter().all(|value| *value >= 0.0));
+    let plain = server.post_json(Role::Analyst, QUERY, &json!({ "top": 4, "at": timestamp }));
+    let unrepaired = server.post_json(Role::Analyst, QUERY, &json!({ "top": 4, "at": timestamp, "repair": "none" }));
+    assert_eq!(plain.json()["top"], unrepaired.json()["top"]);
+    let unknown = server.post_json(Role::Analyst, QUERY, &json!({ "top": 4, "repair": "clip" }));
+    assert_eq!(unknown.status, 400, "{}", unknown.text);
+    assert!(unknown.text.contains("repair: expected one of none, consistent, norm_sub"), "{}", unknown.text);
+
+    let mut repaired = visits();
+    repaired["name"] = json!("repaired");
+    repaired["spec"]["repair"] = json!("norm_sub");
+    server.create(&repaired);
+    let question = json!({ "top": 1, "repair": "consistent" });
+    let twice = server.post_json(Role::Analyst, "/v1/streams/repaired/query", &question);
+    assert_eq!(twice.status, 400, "{}", twice.text);
+    assert!(twice.text.contains("are repaired already"), "{}", twice.text);
+}
