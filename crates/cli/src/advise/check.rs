@@ -35,7 +35,7 @@ impl Advise {
 fn page(results: &CheckResults, options: &CheckOptions) -> String {
     let mut text = format!(
         "# Results of `tidegate advise`\n\nWritten by `make advice`: `tidegate advise --check --repeats {} --seed {}`, \
-         version {}. [`advise.md`](advise.md#accuracy-of-the-prediction) says what is measured.\n",
+         version {}.\n[`advise.md`](advise.md#accuracy-of-the-prediction) says what is measured.\n",
         options.repeats,
         options.seed,
         env!("CARGO_PKG_VERSION")

@@ -276,6 +276,9 @@ fn checked(
     Ok(Checked { case: *case, pairs, best: name, regret })
 }
 
+/// Released numbers of a timestamp, and their variances.
+type Row = (Vec<f64>, Vec<f64>);
+
 /// Adds what the past tells: releases, or a model.
 fn with_past(question: Question, past: &DataStream, seed: u64) -> Result<(Question, Option<Sample>), AdviseError> {
     let request = *question.request();
@@ -285,13 +288,9 @@ fn with_past(question: Question, past: &DataStream, seed: u64) -> Result<(Questi
     };
     let settings = request.settings();
     let failed = |error: RunError| AdviseError::Spec(tidegate::spec::SpecError::Values { problem: error.to_string() });
-    let line = |(timestamp, (numbers, variances)): (u64, (Vec<f64>, Vec<f64>))| ReleasedLine {
-        timestamp,
-        numbers,
-        variances,
-        fresh: true,
-    };
-    let (values, rows): (usize, Vec<(Vec<f64>, Vec<f64>)>) = match past {
+    let line =
+        |(timestamp, (numbers, variances)): (u64, Row)| ReleasedLine { timestamp, numbers, variances, fresh: true };
+    let (values, rows): (usize, Vec<Row>) = match past {
         DataStream::Symbols(stream) => {
             let model = model_of(stream.domain(), &stream.sequences()[0]);
             return Ok((question.with_keys(model), None));

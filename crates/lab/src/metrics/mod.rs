@@ -34,8 +34,6 @@ pub enum Metric {
     Ajsd,
     /// Reports per user and timestamp (communication frequency per user).
     Cfpu,
-    /// Bytes that a user sends in a timestamp, on average.
-    Bytes,
     /// Area under the curve of detected events: [`Comparison::auc`].
     Auc,
     /// Mean squared error of counting queries: [`QueryTruth::compare`](crate::queries::QueryTruth::compare), as those
@@ -63,6 +61,8 @@ pub enum Metric {
     /// the true one: [`Comparison::coverage`], [`coverage_of_numbers`]. Where the variances are honest and errors
     /// normal, 0.95.
     Coverage,
+    /// Bytes that a user sends in a timestamp, on average.
+    Bytes,
 }
 
 impl Metric {
@@ -74,7 +74,6 @@ impl Metric {
         Self::Amre,
         Self::Ajsd,
         Self::Cfpu,
-        Self::Bytes,
         Self::Auc,
         Self::CountingMse,
         Self::CountingMae,
@@ -87,6 +86,7 @@ impl Metric {
         Self::ErrorRate,
         Self::HistogramDistance,
         Self::Coverage,
+        Self::Bytes,
     ];
 
     /// Whether it can be better or worse: all but the coverage, which is right or wrong.

@@ -276,10 +276,10 @@ fn answers_do_not_depend_on_the_number_of_threads_and_leave_the_rest_as_it_was()
         findings.into_iter().map(|finding| finding.metrics).collect()
     };
     let one = metrics(1, true);
-    // Seven of the stream, seven of the queries, and for mechanisms that state variances how often their intervals
-    // hold.
+    // Seven of the stream, seven of the queries, and for mechanisms that state variances and ask users how often
+    // their intervals hold and how many bytes a user sends.
     let lengths: Vec<usize> = one.iter().map(Vec::len).collect();
-    assert_eq!(lengths, [14, 14, 15, 15, 15, 15]);
+    assert_eq!(lengths, [14, 14, 16, 16, 16, 16]);
     assert_eq!(metrics(2, true), one);
     assert_eq!(metrics(5, true), one);
     let without: Vec<_> = one.iter().map(|metrics| [&metrics[..7], &metrics[14..]].concat()).collect();
