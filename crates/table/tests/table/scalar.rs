@@ -47,7 +47,7 @@ fn next_text_keeps_every_digit_and_rejects_nothing() {
     let all = |content: &str, format| {
         let mut readings = ScalarReader::open("n", content.as_bytes(), format, Reading::default()).unwrap();
         let mut found = Vec::new();
-        while let Some(text) = readings.next_text(|_, text| text.to_owned()).unwrap() {
+        while let Some(text) = readings.next_text(|_, _, text| text.to_owned()).unwrap() {
             found.push(text);
         }
         found
