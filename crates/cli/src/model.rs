@@ -112,6 +112,9 @@ fn symbols(text: &str) -> Result<ValuesSpec, String> {
 impl Fit {
     fn run(&self) -> Result<(), Failure> {
         let values = self.domain.values().map_err(Failure::input)?;
+        if values.count() < 2 {
+            return Err(Failure::input("--domain: a model needs at least two symbols"));
+        }
         let sequences = self.read(&values)?;
         let order = if self.order == 2 { Order::Two } else { Order::One };
         let users = sequences.values().map(Vec::as_slice);
@@ -241,9 +244,13 @@ impl Batch {
     pub(crate) fn new(model: &Model, length: u32, epsilon: Epsilon, distance: &Distance) -> Result<Self, Failure> {
         let domain = model.domain();
         let sequences = u64::from(domain).saturating_pow(length);
-        if length == 0 || sequences > CLUSTER_LIMIT {
+        if length == 0 {
+            return Err(Failure::input("--length: a batch has at least one symbol"));
+        }
+        if sequences > CLUSTER_LIMIT {
             return Err(Failure::input(format_args!(
-                "--length: {domain} symbols have {sequences} sequences of this length, but 1 to {CLUSTER_LIMIT} fit"
+                "--length: {domain} symbols have {sequences} sequences of length {length}, more than the \
+                 {CLUSTER_LIMIT} of a channel; take a shorter one"
             )));
         }
         let belief = Belief::new(model).sequences(model, length).map_err(Failure::run)?;
@@ -274,5 +281,5 @@ pub(crate) fn read_model(path: &str) -> Result<Model, Failure> {
     let text = fs::read_to_string(path)
         .map_err(|error| Failure::input(format_args!("the model {path} cannot be read: {error}")))?;
     serde_json::from_str(&text)
-        .map_err(|error| Failure::input(format_args!("{path} is no model as `tidegate model fit` writes it: {error}")))
+        .map_err(|error| Failure::input(format_args!("{path} is not a model that `tidegate model fit` wrote: {error}")))
 }

@@ -214,6 +214,17 @@ mod tests {
     }
 
     #[test]
+    fn a_release_without_a_variance_has_no_band() {
+        let bands = [Some((0.0, 2.0)), None, None, Some((4.0, 6.0)), Some((4.0, 6.0))];
+        let points = [(0.0, 1.0), (10.0, 1.0), (20.0, 1.0), (30.0, 5.0), (40.0, 5.0)];
+        let low = |place: f64| at(&points, &bands, place, |band| band.0);
+        assert_eq!([0.0, 5.0, 10.0, 25.0, 30.0, 35.0].map(low), [Some(0.0), None, None, None, Some(4.0), Some(4.0)]);
+        let shown = shown("t,value,variance,freshness\n0,1,1,fresh\n1,1,,approximated\n");
+        let stated: Vec<bool> = shown.lines[0].samples.iter().map(|sample| sample.half().is_some()).collect();
+        assert_eq!(stated, [true, false]);
+    }
+
+    #[test]
     fn a_chart_has_line_band_truth_and_times() {
         let mut shown = shown(
             "t,time,value,variance,freshness\n0,mon,0,1,fresh\n1,tue,4,1,fresh\n2,wed,8,1,fresh\n3,thu,4,1,fresh\n",

@@ -81,4 +81,34 @@ fn refuses_symbols_and_files_that_do_not_fit() {
     assert_refused(&refused, "line 2, field \"value\": expected a symbol of --domain");
     assert!(!stderr(&refused).contains('7'));
     assert_refused(&run("model lengths --model no/such/file --epsilon 1"), "cannot be read");
+
+    let files = Files::new("refused");
+    let (model, spec) = (files.path("m.json"), files.path("s.toml"));
+    let fitted = run_with_input(&format!("model fit --domain home,away --output {model}"), table().as_bytes());
+    assert!(fitted.status.success(), "{}", stderr(&fitted));
+    let message = |output: &std::process::Output| {
+        assert_eq!((output.status.code(), stdout(output)), (Some(2), ""));
+        stderr(output).replace(&files.path(""), "")
+    };
+    let channel = |length: u32| message(&run(&format!("channel --model {model} --length {length} --epsilon 1")));
+    assert_eq!(channel(0), "error: --length: a batch has at least one symbol\n");
+    assert_eq!(
+        channel(15),
+        "error: --length: 2 symbols have 32768 sequences of length 15, more than the 16384 of a channel; take a \
+         shorter one\n"
+    );
+    assert_eq!(
+        message(&run_with_input("model fit --domain 1", table().as_bytes())),
+        "error: --domain: a model needs at least two symbols\n"
+    );
+    let release = |symbols: u32, model: &str| {
+        let text = format!("mechanism = \"crr\"\nepsilon = 0.5\ndomain = {symbols}\nmodel = \"{model}\"\n");
+        fs::write(&spec, text).unwrap();
+        message(&run_with_input(&format!("release --spec {spec}"), b"t,user,value\n0,ann,0\n"))
+    };
+    let wrong = "error: s.toml, line 4, key \"model\": the prior has 2 entries, but 3 are needed\n";
+    assert_eq!(release(3, &model), wrong);
+    assert!(release(2, &files.path("gone.json")).contains("line 4, key \"model\": the model gone.json cannot be read"));
+    fs::write(files.path("x.json"), "[1]").unwrap();
+    assert!(release(2, &files.path("x.json")).contains("x.json is not a model that `tidegate model fit` wrote: "));
 }

@@ -26,8 +26,10 @@ fn release_by(name: &str, spec: impl AsRef<[u8]>, input: &[u8], options: &str) -
     run_with_input(&format!("release --spec {} {options}", file.display()), input)
 }
 
+/// Timestamp, value and variance, which is NaN where it is empty.
 fn fields(line: &str) -> Vec<f64> {
-    line.split(',').take(3).map(|field| field.parse().unwrap()).collect()
+    let number = |field: &str| if field.is_empty() { f64::NAN } else { field.parse().unwrap() };
+    line.split(',').take(3).map(number).collect()
 }
 
 fn spawn(arguments: &str) -> (Child, BufReader<ChildStdout>) {
@@ -222,12 +224,16 @@ fn options_say_the_same_as_a_spec() {
 #[test]
 fn json_has_an_object_a_line() {
     let input = b"t,value\n7,240\n9,238\n";
-    let output = release_by("json", SPEC, input, "--json");
-    let lines: Vec<Value> = stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(lines.iter().map(|line| line["t"].as_u64().unwrap()).collect::<Vec<_>>(), [7, 9]);
-    for line in lines {
-        assert!(line["value"].is_f64() && line["variance"].as_f64() > Some(0.0));
-        assert_eq!((&line["freshness"], line.as_object().unwrap().len()), (&"fresh".into(), 6));
+    for (mechanism, is_stated) in [("laplace", true), ("contin", false)] {
+        let output = release_by("json", SPEC.replace("contin", mechanism), input, "--json");
+        let lines: Vec<Value> = stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines.iter().map(|line| line["t"].as_u64().unwrap()).collect::<Vec<_>>(), [7, 9]);
+        for line in lines {
+            assert!(line["value"].is_f64());
+            assert_eq!(line["variance"].as_f64().is_some_and(|variance| variance > 0.0), is_stated);
+            assert_eq!(line["variance"].is_null(), !is_stated);
+            assert_eq!((&line["freshness"], line.as_object().unwrap().len()), (&"fresh".into(), 6));
+        }
     }
 }
 

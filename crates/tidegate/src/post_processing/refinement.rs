@@ -34,7 +34,7 @@ impl Repair {
     }
 
     /// The default for a kind of output: trees are made consistent, which is unbiased and lowers the error of every
-    /// range. Other releases stay as they are. `docs/repair.md` has the measurements.
+    /// range. Other releases stay as they are. `docs/results-repair.md` has the measurements.
     pub const fn default_of(output: Output) -> Self {
         match output {
             Output::Tree => Self::Consistent,
