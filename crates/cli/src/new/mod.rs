@@ -156,6 +156,11 @@ const LADDER: [&str; 8] = ["0.05", "0.1", "0.2", "0.5", "1", "2", "5", "10"];
 
 impl New {
     pub(crate) fn run(&self) -> Result<(), Failure> {
+        if self.table.series().is_some() {
+            return Err(Failure::input(
+                "--series is for release: write the spec of one series, then add series_names and across_series",
+            ));
+        }
         let place = self.place();
         if !self.force && Path::new(&place).exists() {
             return Err(Failure::input(format_args!(

@@ -414,7 +414,7 @@ fn shells_and_man_are_told_about_every_subcommand() {
     assert!(stdout(&page).contains("within\\-domain"), "{}", stdout(&page));
     assert_refused(
         &run("manual evalute"),
-        "there is no subcommand \"evalute\"; there are: release, budget, plot, evaluate",
+        "there is no subcommand \"evalute\"; there are: new, release, budget, plot, evaluate",
     );
 }
 

@@ -202,8 +202,8 @@ impl Estimator {
         self.bank.observe_share(0, count, cut, observed, noise);
     }
 
-    /// Updates with the knowledge that numbers lie in a range. A model that expects one outside is moved to its end, and
-    /// loses weight by the distance.
+    /// Updates with the knowledge that numbers lie in a range. A model that expects one outside is moved to its end,
+    /// and loses weight by the distance.
     pub fn restrict(&mut self, low: f64, high: f64) {
         self.update(|_, mean, variance| {
             let within = mean.clamp(low, high);

@@ -246,3 +246,18 @@ fn series_that_are_not_declared_as_they_should_be_are_refused() {
     }
     assert!(tidegate::stream::Stream::new(spec(CENTRAL)).is_err(), "a stream is a single one");
 }
+
+/// Series with noise beyond their counts: only post-processing makes all counts of a timestamp non-negative.
+#[test]
+fn releases_of_series_are_post_processed() {
+    let of = |repair: &str| {
+        let mut series =
+            series(&CENTRAL.replace("central.ba", "uniform").replace("epsilon", &format!("{repair}epsilon")));
+        let releases = run(&mut series, 0..20);
+        let negative = |release: &Release| release.statistic.leaves().0.iter().any(|count| *count < 0.0);
+        (releases.len(), releases.iter().filter(|(_, release)| negative(release)).count())
+    };
+    let (plain, negative) = of("repair = \"none\"\n    ");
+    assert!(plain == 40 && negative > 10, "{plain} {negative}");
+    assert_eq!(of("repair = \"norm_sub\"\n    "), (40, 0));
+}

@@ -12,7 +12,7 @@ use tidegate_kernel::primitives::{ClassHistograms, Neighbours};
 use tidegate_kernel::{Epsilon, Sealed, SeededRandom, Window};
 
 use super::patterns::{Pattern, patterns, patterns_everywhere};
-use super::{freshness, other_input, spent};
+use super::{freshness, other_input, spent, stated};
 use crate::audit::targets::oracle::supported;
 use crate::audit::{AuditSettings, Input, Pair, Target, TargetFamily, Transcript, exact};
 use crate::experiment::RunError;
@@ -74,7 +74,7 @@ fn pair(pattern: &Pattern, neighbours: Neighbours, cells: usize, class_start: us
 fn note(transcript: &mut Transcript, releases: &[Release]) {
     for release in releases {
         transcript.extend(release.statistic.leaves().0);
-        transcript.extend(release.statistic.leaves().1);
+        transcript.extend(release.statistic.leaves().1.iter().map(|variance| stated(*variance)));
         transcript.extend([freshness(release.freshness), spent(&release.spent)]);
     }
 }

@@ -65,6 +65,11 @@ fn spent(spent: &tidegate::release::Spent) -> f64 {
     spent.most().map_or(0.0, tidegate_kernel::Epsilon::as_f64)
 }
 
+/// A variance as a number of a transcript: one that is not stated is below all others.
+fn stated(variance: f64) -> f64 {
+    if variance.is_finite() { variance } else { -1.0 }
+}
+
 /// A freshness as a number of a transcript.
 fn freshness(freshness: tidegate::release::Freshness) -> f64 {
     f64::from(freshness as u8)

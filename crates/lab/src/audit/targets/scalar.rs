@@ -7,7 +7,7 @@ use tidegate::scalar::{Scalar, ScalarKind, ScalarSettings, Truncation};
 use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Grid, SeededRandom};
 
-use super::other_input;
+use super::{other_input, stated};
 use crate::audit::{AuditSettings, Input, Pair, Target, TargetFamily, Transcript, exact};
 use crate::experiment::{RunError, Subject as _};
 use crate::scalar::ScalarSubject;
@@ -119,7 +119,7 @@ impl Target for ScalarTarget {
                 let place = usize::try_from(release.timestamp).ok().map(|timestamp| timestamp * 3);
                 if let (Some(number), Some(place)) = (release.statistic.number(), place) {
                     #[allow(clippy::cast_precision_loss)] // a few timestamps
-                    transcript[place..place + 3].copy_from_slice(&[number.value, number.variance, now as f64]);
+                    transcript[place..place + 3].copy_from_slice(&[number.value, stated(number.variance), now as f64]);
                 }
             }
         };

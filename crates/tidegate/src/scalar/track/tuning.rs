@@ -35,8 +35,8 @@ pub(super) struct Tuning {
     /// Least ratio of the information of noise to that of a bit, at which noise is asked. Chosen: readings at two ends
     /// are not normal, and a bit says more about them than it seems.
     pub(super) noise_over_bit: f64,
-    /// Questions at the beginning, every second of which asks for noise, where its scale is below `learn_noise` widths of
-    /// the domain. Chosen: readings at two ends of the domain are told from a walk before bits alone would do it.
+    /// Questions at the beginning, every second of which asks for noise, where its scale is below `learn_noise` widths
+    /// of the domain. Chosen: readings at two ends of the domain are told from a walk before bits alone would do it.
     pub(super) learn: u64,
     pub(super) learn_noise: f64,
     /// Distance from the forecast of a question about scatter, a look, in widths of the domain. Chosen.
