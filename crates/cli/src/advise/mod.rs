@@ -107,7 +107,8 @@ pub(crate) struct Advise {
     #[arg(long, value_name = "FILE|-")]
     sample: Option<String>,
 
-    /// Classes of users with a guarantee each, separated by commas: NAME:EPSILON:WINDOW[:SIZE]; for counts
+    /// Classes of users with a guarantee each, for counts, separated by commas: NAME:EPSILON:WINDOW or
+    /// NAME:EPSILON:WINDOW:SIZE
     #[arg(
         long,
         value_name = "CLASS",

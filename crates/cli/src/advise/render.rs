@@ -86,8 +86,8 @@ impl About<'_> {
         }
         let movement = sample.movement();
         let (observed, noise, left) = (short(movement.observed), short(movement.noise), short(movement.of_stream()));
-        let told = if movement.of_stream() == 0.0 {
-            "nothing of it can be told from noise, and the stream is taken to stand still".to_owned()
+        let told = if !movement.is_told() {
+            "too little for the stream to be told from noise, so typical streams stand for it".to_owned()
         } else {
             format!("{left}, give or take {}, is left for the stream", short(movement.standard_error))
         };

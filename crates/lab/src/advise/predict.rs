@@ -86,7 +86,8 @@ impl Simulation {
     }
 }
 
-/// Returns the streams to predict errors on: drawn from a sample, or typical.
+/// Returns the streams to predict errors on: drawn from a sample, or typical where that does not tell how the stream
+/// moves.
 pub fn streams(
     request: &Request,
     sample: Option<&Sample>,
@@ -94,7 +95,7 @@ pub fn streams(
 ) -> Result<Vec<DataStream>, AdviseError> {
     request.check()?;
     let random = |number: u64| SeededRandom::with_stream(simulation.seed, (1 << 32) + number);
-    if let Some(sample) = sample {
+    if let Some(sample) = sample.filter(|sample| sample.movement().is_told()) {
         let least = match request.data {
             Data::Counts { .. } => request.window.get().saturating_mul(2).min(sample::LONGEST),
             Data::Numbers { .. } | Data::Symbols { .. } => 1,

@@ -58,6 +58,11 @@ impl Movement {
     pub fn of_stream(&self) -> f64 {
         (self.observed - self.noise).max(0.0)
     }
+
+    /// Whether that can be told from noise: it is above two standard errors, or there is no noise.
+    pub fn is_told(&self) -> bool {
+        self.noise <= 0.0 || self.of_stream() > 2.0 * self.standard_error
+    }
 }
 
 impl Sample {

@@ -185,7 +185,7 @@ impl Questioner {
         if learns && is_narrow {
             return Question::Noise;
         }
-        if of_noise > TUNING.noise_over_bit * self.bit_information() {
+        if of_noise > self.bit_information() {
             return Question::Noise;
         }
         Question::Bit { cut }

@@ -32,9 +32,6 @@ pub(super) struct Tuning {
     pub(super) readings: f64,
     /// Most readings of a mean. Derived: they fit into some pages of memory.
     pub(super) most_readings: u32,
-    /// Least ratio of the information of noise to that of a bit, at which noise is asked. Chosen: readings at two ends
-    /// are not normal, and a bit says more about them than it seems.
-    pub(super) noise_over_bit: f64,
     /// Questions at the beginning, every second of which asks for noise, where its scale is below `learn_noise` widths
     /// of the domain. Chosen: readings at two ends of the domain are told from a walk before bits alone would do it.
     pub(super) learn: u64,
@@ -60,8 +57,7 @@ pub(super) const TUNING: Tuning = Tuning {
     reach: 2.0,
     readings: 2.8,
     most_readings: 1024,
-    noise_over_bit: 1.5,
-    learn: 20,
+    learn: 40,
     learn_noise: 0.5,
     look: 0.25,
     look_every: 3,
