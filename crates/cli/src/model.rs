@@ -21,7 +21,7 @@ use crate::arguments::at_least_one;
 use crate::channel::{DistanceName, channel_epsilon};
 use crate::failure::{Failure, complain};
 use crate::input::Input;
-use crate::output::Output;
+use crate::output::{Output, keep_apart};
 use crate::table::{layout, short};
 
 /// Learn the model of a sequence stream, or compare batch lengths under one.
@@ -111,6 +111,7 @@ fn symbols(text: &str) -> Result<ValuesSpec, String> {
 
 impl Fit {
     fn run(&self) -> Result<(), Failure> {
+        keep_apart([self.output.as_str()], [self.input.as_str()])?;
         let values = self.domain.values().map_err(Failure::input)?;
         if values.count() < 2 {
             return Err(Failure::input("--domain: a model needs at least two symbols"));

@@ -5,7 +5,7 @@ mod question;
 mod render;
 
 use std::num::{NonZeroU64, NonZeroUsize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
@@ -22,7 +22,7 @@ use tidegate_lab::stream::StreamKind;
 use crate::arguments::{at_least_one, threads_or_all};
 use crate::failure::{Failure, complain};
 use crate::input::Input;
-use crate::output::Output;
+use crate::output::{Output, keep_apart};
 use render::{About, advice_json, advice_text, needs_json, needs_text};
 
 /// Predict the error of each mechanism that applies, rank them, and say why.
@@ -220,6 +220,11 @@ impl Advise {
         if self.check {
             return self.run_check();
         }
+        let outputs = std::iter::once(&self.output).chain(&self.write_spec).map(String::as_str);
+        keep_apart(outputs, self.spec.iter().chain(&self.sample).map(String::as_str))?;
+        if let Some(name) = self.write_spec.as_ref().filter(|name| *name != "-" && Path::new(name).exists()) {
+            return Err(Failure::input(format_args!("{name} is there already: --write-spec names a new file")));
+        }
         let question = self.question()?;
         let sample = self.sample.as_deref().map(|name| read_sample(name, &question.request().data)).transpose()?;
         let threads = threads_or_all(self.threads);
@@ -271,7 +276,11 @@ impl Advise {
         let chosen = chosen.ok_or_else(|| Failure::input(none))?;
         let mut file = Output::create(name)?;
         file.write(&chosen.text)?;
-        file.finish()
+        file.finish()?;
+        if name != "-" {
+            complain("note", format_args!("{name} has the spec of {}", chosen.mechanism.name()));
+        }
+        Ok(())
     }
 }
 

@@ -29,7 +29,7 @@ impl About<'_> {
 
     /// The streams that errors were predicted on, in words.
     fn on(&self) -> String {
-        match self.sample {
+        match self.sample.filter(|sample| sample.movement().is_told()) {
             Some(sample) => {
                 let length = sample.length();
                 format!("{} streams that may have been behind the sample of {length} timestamps", self.streams.len())

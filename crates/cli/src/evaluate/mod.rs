@@ -36,7 +36,7 @@ use crate::channel::DistanceName;
 use crate::columns::TableOptions;
 use crate::failure::{Failure, complain};
 use crate::input::Input;
-use crate::output::Output;
+use crate::output::{Output, keep_apart};
 use crate::table::{layout_with, short};
 use parameters::{Parameters, refuse_to_smooth};
 
@@ -305,6 +305,7 @@ impl From<DistanceName> for SymbolDistance {
 impl Evaluate {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         self.refuse_repeats()?;
+        keep_apart([self.output.as_str()], [self.dataset.as_str()])?;
         let seed = match self.seed {
             Some(seed) => seed,
             None => SystemRandom::new().map_err(Failure::run)?.next_word(),

@@ -15,6 +15,7 @@ use tidegate::kernel::{Decimal, Epsilon};
 use tidegate::scalar::ScalarKind;
 use tidegate::spec::{DomainSpec, Every, InputSpec, ProtectsSpec, ScalarSpec, ValuesSpec};
 use tidegate_lab::advise::{AdviseError, Data, Question, Request, Simulation, Trust, metrics_of, recommend};
+use tidegate_table::time::Clock;
 
 use crate::arguments::{at_least_one, domain, protects, threads_or_all};
 use crate::columns::TableOptions;
@@ -158,7 +159,7 @@ impl New {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         if self.table.series().is_some() {
             return Err(Failure::input(
-                "--series is for release: write the spec of one series, then add series_names and across_series",
+                "--series is for release: write the spec of one series, then add series, series_names and across_series above [columns]",
             ));
         }
         let place = self.place();
@@ -282,9 +283,14 @@ impl New {
         input.every = every.flatten();
         if input.every.is_some() && needs_origin {
             let question = "When does the first timestamp begin? A date or a date-time, as in 2026-01-01";
-            let text = |text: &str| Ok(text.to_owned());
+            let every = input.every;
+            let text = |text: &str| {
+                let origin = Some(text.to_owned());
+                Clock::new(&InputSpec { every, origin, ..InputSpec::default() }).map(|_| text.to_owned())
+            };
             input.origin = interview.ask(input.origin.take(), "--origin DATE", question, text)?;
         }
+        Clock::new(input).map_err(Failure::input)?;
         Ok(())
     }
 
@@ -332,7 +338,12 @@ impl New {
             let request = Request { data, trust, epsilon, window, delay: self.delay.into(), metric };
             request.check().map_err(Failure::input)?;
             let question = Question::new(request).with_keys(answers.keys.clone());
-            let recommendation = recommend(&question, None, &Simulation::quick(1, threads_or_all(None)));
+            let mut simulation = Simulation::quick(1, threads_or_all(None));
+            if matches!(data, Data::Numbers { .. }) {
+                // Short of runs, only mechanisms with a formula would be ranked.
+                simulation.repeats = NonZeroU64::new(2);
+            }
+            let recommendation = recommend(&question, None, &simulation);
             let recommendation = recommendation.map_err(|error| match error {
                 AdviseError::Run(error) => Failure::run(error),
                 other => Failure::input(other),

@@ -18,7 +18,7 @@ use crate::arguments::at_least_one;
 use crate::canvas::Canvas;
 use crate::failure::Failure;
 use crate::input::Input;
-use crate::output::Output;
+use crate::output::{Output, keep_apart};
 use series::Shown;
 
 /// Draw releases: in the terminal, as a picture (SVG), or as a page (HTML).
@@ -84,6 +84,8 @@ impl Plot {
         if self.truth.as_deref() == Some("-") && self.releases == "-" {
             return Err(Failure::input("releases and truth cannot both come from standard input"));
         }
+        let inputs = [Some(&self.releases), self.truth.as_ref()];
+        keep_apart([self.output.as_str()], inputs.into_iter().flatten().map(String::as_str))?;
         let Input { name, source } = Input::open(&self.releases)?;
         let mut shown = Shown::read(&name, source)?;
         if let Some(series) = &self.series {

@@ -35,7 +35,7 @@ use crate::arguments::{domain, protects};
 use crate::columns::TableOptions;
 use crate::failure::{Failure, complain};
 use crate::input::Input;
-use crate::output::{Output, Reader};
+use crate::output::{Output, Reader, keep_apart, place as place_of};
 use crate::spec::Spec;
 use crate::warnings::{self, Published};
 use entries::{Expected, Item};
@@ -308,9 +308,9 @@ impl Release {
         series.keep_only(&there.iter().map(String::as_str).collect()).map_err(state::misfit)
     }
 
-    /// Checks that no other file shares a path with the state or its key.
+    /// Checks that no other file shares a path with the state or its key, and that no output replaces an input.
     fn check_paths(&self) -> Result<(), Failure> {
-        let place = |path: &&String| (path.as_str() != "-").then(|| state::place(path));
+        let place = |path: &&String| (path.as_str() != "-").then(|| place_of(path));
         let others = [
             Some(&self.input),
             Some(&self.output),
@@ -330,7 +330,9 @@ impl Release {
         {
             return Err(Failure::input("state and key must be files of their own"));
         }
-        Ok(())
+        let outputs = [Some(&self.output), self.answers.as_ref(), self.plot.as_ref()];
+        let inputs = [Some(&self.input), self.spec.as_ref(), self.users.as_ref()];
+        keep_apart(outputs.into_iter().flatten().map(String::as_str), inputs.into_iter().flatten().map(String::as_str))
     }
 
     /// Opens the state file and reads the saved state.

@@ -14,7 +14,7 @@ use tidegate::kernel::VaultKey;
 use tidegate::spec::StreamSpec;
 
 use crate::failure::Failure;
-use crate::output::sync_folder_of;
+use crate::output::{place, sync_folder_of};
 use crate::secret::{create_private, read_key, write_key};
 
 /// First line of every state file.
@@ -107,16 +107,6 @@ impl Keeper {
         write_whole(&self.path, &bytes)
             .map_err(|error| Failure::run(format_args!("{} cannot be written: {error}", self.path.display())))
     }
-}
-
-/// Resolves a path to one spelling, even if nothing is there.
-pub(super) fn place(path: &str) -> PathBuf {
-    let path = Path::new(path);
-    let beside = || {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        Some(fs::canonicalize(folder).ok()?.join(path.file_name()?))
-    };
-    fs::canonicalize(path).ok().or_else(beside).unwrap_or_else(|| path.to_owned())
 }
 
 /// Returns the checksum that detects damage.

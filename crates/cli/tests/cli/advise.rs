@@ -82,7 +82,7 @@ fn what_an_error_needs_is_solved_for() {
 
 #[test]
 fn a_release_is_a_sample_and_what_may_be_raw_is_warned_of() {
-    let readings: String = (0..60).map(|t| format!("{t},{}\n", 50 + t % 7)).collect();
+    let readings: String = (0..60).map(|t| format!("{t},{}\n", 50 + 5 * (t % 7))).collect();
     let release = "release --mechanism laplace --epsilon 20 --domain 0..100 --protects reading --seed 1";
     let released = run_with_input(release, format!("t,value\n{readings}").as_bytes());
     let advise = "advise --kind numbers --domain 0..100 --epsilon 1 --mechanism laplace,clamped --sample -";
@@ -93,6 +93,10 @@ fn a_release_is_a_sample_and_what_may_be_raw_is_warned_of() {
     // Discrete Laplace noise of scale 5 has a variance of just below 50, and a step has two of them; the few that
     // happen to be equal to the one before are taken for repeats, and count no noise.
     assert!(text.contains("of which 9"), "{text}");
+    // Where noise hides the movement, the sample does not count.
+    let hidden = run_with_input(&release.replace("20", "2"), format!("t,value\n{readings}").as_bytes());
+    let text = stdout(&run_with_input(advise, &hidden.stdout)).to_owned();
+    assert!(text.contains("so typical streams stand for it") && !text.contains("behind the sample"), "{text}");
     let raw = run_with_input(advise, format!("t,value\n{readings}").as_bytes());
     assert!(raw.status.success());
     assert!(

@@ -381,3 +381,23 @@ fn releases_that_cannot_be_written_are_a_failure() {
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).starts_with("error: /dev/full cannot be written"), "{}", stderr(&output));
 }
+
+#[test]
+fn no_output_replaces_an_input() {
+    let folder = directory("overwrite");
+    let (spec, table) = (folder.join("s.toml"), folder.join("in.csv"));
+    std::fs::write(&spec, SPEC).unwrap();
+    std::fs::write(&table, "t,value\n0,240\n1,238\n").unwrap();
+    let (spec, table) = (spec.display(), table.display());
+    let release = format!("release --spec {spec} --input {table}");
+    for options in [format!("--output {table}"), format!("--plot {table}"), format!("--output {spec}")] {
+        assert_refused(&run(&format!("{release} {options}")), "is read or written by this command already");
+    }
+    let twice = folder.join("out.svg");
+    let both = format!("{release} --output {0} --plot {0}", twice.display());
+    assert_refused(&run(&both), "is read or written by this command already");
+    assert_eq!(std::fs::read_to_string(folder.join("in.csv")).unwrap(), "t,value\n0,240\n1,238\n");
+    let released = folder.join("out.csv");
+    assert!(run(&format!("{release} --output {}", released.display())).status.success());
+    assert_refused(&run(&format!("plot {0} --output {0}", released.display())), "name another file");
+}
