@@ -219,6 +219,34 @@ fn cannot_write(name: &str, error: &io::Error) -> Failure {
     Failure::run(format_args!("{name} cannot be written: {error}"))
 }
 
+/// Resolves a path to one spelling, even if nothing is there.
+pub(crate) fn place(path: &str) -> PathBuf {
+    let path = Path::new(path);
+    let beside = || {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Some(fs::canonicalize(folder).ok()?.join(path.file_name()?))
+    };
+    fs::canonicalize(path).ok().or_else(beside).unwrap_or_else(|| path.to_owned())
+}
+
+/// Refuses to write a file that is read as well, or two outputs to one file. A hyphen stands for a standard stream.
+pub(crate) fn keep_apart<'a>(
+    outputs: impl IntoIterator<Item = &'a str>,
+    inputs: impl IntoIterator<Item = &'a str>,
+) -> Result<(), Failure> {
+    let mut taken: Vec<PathBuf> = inputs.into_iter().filter(|path| *path != "-").map(place).collect();
+    for output in outputs.into_iter().filter(|path| *path != "-") {
+        let place = place(output);
+        if taken.contains(&place) {
+            return Err(Failure::input(format_args!(
+                "{output} is read or written by this command already: name another file for the output"
+            )));
+        }
+        taken.push(place);
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -293,32 +321,4 @@ mod tests {
         assert!(!fs::metadata("/dev/null").unwrap().is_file());
         fs::remove_dir_all(folder).unwrap();
     }
-}
-
-/// Resolves a path to one spelling, even if nothing is there.
-pub(crate) fn place(path: &str) -> PathBuf {
-    let path = Path::new(path);
-    let beside = || {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        Some(fs::canonicalize(folder).ok()?.join(path.file_name()?))
-    };
-    fs::canonicalize(path).ok().or_else(beside).unwrap_or_else(|| path.to_owned())
-}
-
-/// Refuses to write a file that is read as well, or two outputs to one file. A hyphen stands for a standard stream.
-pub(crate) fn keep_apart<'a>(
-    outputs: impl IntoIterator<Item = &'a str>,
-    inputs: impl IntoIterator<Item = &'a str>,
-) -> Result<(), Failure> {
-    let mut taken: Vec<PathBuf> = inputs.into_iter().filter(|path| *path != "-").map(place).collect();
-    for output in outputs.into_iter().filter(|path| *path != "-") {
-        let place = place(output);
-        if taken.contains(&place) {
-            return Err(Failure::input(format_args!(
-                "{output} is read or written by this command already: name another file for the output"
-            )));
-        }
-        taken.push(place);
-    }
-    Ok(())
 }

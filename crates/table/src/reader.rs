@@ -261,6 +261,8 @@ impl<R: Read> TableReader<R> {
                         (Some((_, Cell { text: Some(text), .. })), None) => self.record.push_field(text),
                         // No error may depend on a value, so an invalid one becomes empty.
                         (Some(_), None) if value => self.record.push_field(""),
+                        // A variance that is not stated is null.
+                        (Some(_), None) if name == "variance" => self.record.push_field(""),
                         (Some(_), None) => return Err(wrong("a text or a number")),
                         (None, _) if self.lacks_values && value => self.record.push_field(""),
                         _ => return Err(wrong("to be there, once")),

@@ -159,7 +159,8 @@ impl New {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         if self.table.series().is_some() {
             return Err(Failure::input(
-                "--series is for release: write the spec of one series, then add series, series_names and across_series above [columns]",
+                "--series is for release: write the spec of one series, then add series, series_names and \
+                 across_series above [columns]",
             ));
         }
         let place = self.place();

@@ -234,30 +234,31 @@ impl<R: Randomness> Gate<R> {
         let seen = |output: &Output, text: &str| output.is_live() && !text.is_empty();
         let Sinks { output, answers, .. } = &self.sinks;
         let answers_seen = answers.as_ref().is_some_and(|answers| seen(answers, &self.answers));
-        if seen(output, &self.text) || answers_seen || !self.alarms.is_empty() {
+        // What files hold is seen at the end, and so is what is said about it: a line that is refused undoes both.
+        let is_live = output.is_live() || answers.as_ref().is_some_and(Output::is_live);
+        if seen(output, &self.text) || answers_seen || (is_live && !self.alarms.is_empty()) {
             self.save()?;
         }
-        self.write()
+        self.write(is_live)
     }
 
-    fn write(&mut self) -> Result<Reader, Failure> {
+    /// Writes what is buffered, and messages too if they may be seen.
+    fn write(&mut self, with_messages: bool) -> Result<Reader, Failure> {
         if self.begun {
             self.sinks.notes.drain(..).for_each(|(kind, note)| complain(kind, note));
         }
-        for (kind, alarm) in self.alarms.drain(..) {
-            complain(kind, alarm);
+        if with_messages {
+            self.alarms.drain(..).for_each(|(kind, alarm)| complain(kind, alarm));
         }
-        let mut reader = Reader::Listens;
-        for (output, text) in
-            [(Some(&mut self.sinks.output), &mut self.text), (self.sinks.answers.as_mut(), &mut self.answers)]
+        let reader = if self.text.is_empty() { Reader::Listens } else { self.sinks.output.write(&self.text)? };
+        self.text.clear();
+        if let Some(answers) = self.sinks.answers.as_mut().filter(|_| !self.answers.is_empty())
+            && answers.write(&self.answers)? == Reader::WentAway
+            && self.sinks.output.is_live()
         {
-            if let Some(output) = output.filter(|_| !text.is_empty())
-                && output.write(text)? == Reader::WentAway
-            {
-                reader = Reader::WentAway;
-            }
-            text.clear();
+            return Ok(Reader::WentAway);
         }
+        self.answers.clear();
         Ok(reader)
     }
 
@@ -303,7 +304,7 @@ impl<R: Randomness> Gate<R> {
         }
         self.save()?;
         // The result of the write no longer matters.
-        self.write()?;
+        self.write(true)?;
         if let Some(answers) = self.sinks.answers {
             answers.finish()?;
         }

@@ -401,3 +401,41 @@ fn no_output_replaces_an_input() {
     assert!(run(&format!("{release} --output {}", released.display())).status.success());
     assert_refused(&run(&format!("plot {0} --output {0}", released.display())), "name another file");
 }
+
+/// A warning comes with the output, so a refused line leaves neither output nor state.
+#[test]
+fn a_warning_does_not_save_the_state_of_a_run_that_fails() {
+    let folder = directory("warned");
+    let spec = "mechanism = \"central.track\"\nepsilon = 0.01\nwindow = 10\ndomain = [\"a\", \"b\"]\n";
+    let rows: String = (0..2_000).map(|t| format!("{t},4,5\n")).collect();
+    std::fs::write(folder.join("s.toml"), spec).unwrap();
+    std::fs::write(folder.join("in.csv"), format!("t,a,b\n{rows}2000,x,5\n")).unwrap();
+    let path = |name: &str| folder.join(name).display().to_string();
+    for name in ["out.ndjson", "state"] {
+        let _absent = std::fs::remove_file(folder.join(name));
+    }
+    let (spec, input, output, state) = (path("s.toml"), path("in.csv"), path("out.ndjson"), path("state"));
+    let release = format!("release --spec {spec} --input {input} --output {output} --state {state} --new-state");
+    let refused = run(&release);
+    assert!(refused.status.code() == Some(2) && stderr(&refused).contains("line 2002"), "{}", stderr(&refused));
+    assert!(!folder.join("out.ndjson").exists() && !folder.join("state").exists());
+    std::fs::write(folder.join("in.csv"), format!("t,a,b\n{rows}")).unwrap();
+    let output = run(&release);
+    assert!(output.status.success() && stderr(&output).contains("warning: "), "{}", stderr(&output));
+}
+
+/// Repeated releases of sample have no stated variance, which is null in JSON.
+#[test]
+fn releases_without_a_stated_variance_are_drawn() {
+    let folder = directory("unstated");
+    let spec = "mechanism = \"central.sample\"\nepsilon = 1\nwindow = 4\ndomain = [\"a\", \"b\"]\n";
+    let rows: String = (0..12).map(|t| format!("{t},40,50\n")).collect();
+    std::fs::write(folder.join("in.csv"), format!("t,a,b\n{rows}")).unwrap();
+    let input = std::fs::read(folder.join("in.csv")).unwrap();
+    let (output, chart) = (folder.join("out.ndjson"), folder.join("out.svg"));
+    let options = format!("--output {} --plot {}", output.display(), chart.display());
+    let released = release_by("unstated", spec, &input, &options);
+    assert!(released.status.success(), "{}", stderr(&released));
+    assert!(std::fs::read_to_string(&output).unwrap().contains("\"variance\":null") && chart.exists());
+    assert!(run(&format!("plot {} --ascii", output.display())).status.success());
+}

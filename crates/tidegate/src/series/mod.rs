@@ -228,6 +228,11 @@ impl Series {
         out: &mut ReleasedBySeries,
     ) -> Result<(), StreamError> {
         if let Some(contributions) = &mut self.contributions {
+            // What is refused for its time counts for nothing.
+            if let Some(open) = self.open.filter(|open| timestamp < *open) {
+                return Err(StreamError::entry("t", format!("a timestamp that is not over: {open} has begun")));
+            }
+            self.streams.get(series).map_or(Ok(()), |stream| stream.check_time(timestamp, false))?;
             contributions.admit(user, series, timestamp)?;
         }
         let stream = self.open(series, timestamp, random, out)?;

@@ -75,6 +75,12 @@ impl Series {
             series.streams[place] = Stream::load(series.streams[place].spec().clone(), &saved, key)?;
             places.push(u32::try_from(place).unwrap_or(u32::MAX));
         }
+        // A class that a user has left keeps its promise for a while, of which a new series would know nothing.
+        if places.len() < series.streams.len() && series.streams[0].classes().is_some() {
+            return Err(StreamError::State(
+                "with classes of users, no series is added to a state: begin one with all series_names".to_owned(),
+            ));
+        }
         let renumber = |number: u32| places.get(usize::try_from(number).ok()?).copied();
         let loaded = match (&mut series.contributions, users) {
             (Some(contributions), Some(users)) => contributions.load(users, renumber),
@@ -116,6 +122,10 @@ impl StreamSpec {
     pub fn of_state(&self) -> Result<Self, SpecError> {
         let mut spec = self.clone();
         let split = self.input().split()?;
+        if let Self::Sequence(spec) = &mut spec {
+            // The state of each user holds the model, and is compared with that of the spec.
+            spec.learned = None;
+        }
         let input = spec.input_mut();
         (input.columns, input.series) = (ColumnsSpec::default(), None);
         if let Some(split) = split {

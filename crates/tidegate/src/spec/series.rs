@@ -161,12 +161,19 @@ impl StreamSpec {
             }
             Self::Scalar(spec) => divide(&mut spec.epsilon)?,
             Self::Sequence(spec) => {
+                let series = self.input().series_names.as_ref().map_or(1, Vec::len);
+                if most.get() < series as u64 {
+                    return Err(refused(
+                        "sequences of several series go on at any time, so nobody can be kept out of some: say \
+                         across_series = \"all\""
+                            .to_owned(),
+                    ));
+                }
                 let has_model = spec.mechanism.mechanism().keys.contains(&"guarantee");
-                if most.get() > 1 && has_model && spec.guarantee != Some(Guarantee::Local) {
+                if series > 1 && has_model && spec.guarantee != Some(Guarantee::Local) {
                     return Err(refused(
                         "the model says nothing about how series of one person depend on each other, so sequence \
-                         information privacy does not add up over several: say guarantee = \"local\", or \
-                         across_series = 1"
+                         information privacy does not add up over several: say guarantee = \"local\""
                             .to_owned(),
                     ));
                 }

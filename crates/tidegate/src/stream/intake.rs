@@ -149,7 +149,7 @@ impl Stream {
     }
 
     /// Refuses a timestamp that is over; one that is open too, if it is to be released as a whole.
-    pub(super) fn check_time(&self, timestamp: u64, is_whole: bool) -> Result<(), StreamError> {
+    pub(crate) fn check_time(&self, timestamp: u64, is_whole: bool) -> Result<(), StreamError> {
         if let Some(last) = self.last().filter(|last| timestamp <= *last) {
             return Err(StreamError::entry("t", format!("a timestamp after {last}, the last one that is over")));
         }

@@ -120,7 +120,7 @@ fn sequence_information_privacy_is_not_added_up() {
     };
     let refused = of("across_series = 2").unwrap_err();
     assert!(matches!(&refused, SpecError::Input { key: "across_series", problem } if problem.contains("guarantee")));
-    assert_eq!(of("across_series = 1"), Ok(()));
+    assert!(of("across_series = 1\nguarantee = \"local\"").is_err());
     assert_eq!(of("across_series = 2\nguarantee = \"local\""), Ok(()));
 }
 
@@ -260,4 +260,39 @@ fn releases_of_series_are_post_processed() {
     let (plain, negative) = of("repair = \"none\"\n    ");
     assert!(plain == 40 && negative > 10, "{plain} {negative}");
     assert_eq!(of("repair = \"norm_sub\"\n    "), (40, 0));
+}
+
+#[test]
+fn sequences_of_series_are_charged_for_all_of_them() {
+    let refused = |toml: &str| match Series::new(spec(toml)) {
+        Err(SpecError::Input { key, problem }) => format!("{key}: {problem}"),
+        other => panic!("{other:?}"),
+    };
+    let rr = "mechanism = \"sequence.rr\"\nepsilon = 1.0\ndomain = [\"x\", \"y\"]\nseries_names = [\"a\", \"b\"]\n";
+    assert!(refused(&format!("{rr}across_series = 1")).contains("say across_series = \"all\""));
+    assert!(Series::new(spec(&format!("{rr}across_series = \"all\""))).is_ok());
+}
+
+#[test]
+fn with_classes_no_series_is_added_to_a_state() {
+    let text = r#"
+        mechanism = "central.pba"
+        domain = ["x", "y"]
+        series_names = ["a"]
+        across_series = 1
+        [[classes]]
+        name = "careful"
+        epsilon = 0.2
+        window = 6
+        [[classes]]
+        name = "relaxed"
+        epsilon = 4.0
+        window = 3
+    "#;
+    let key = VaultKey::from_bytes([1; 32]);
+    let saved = series(text).save(Some(&key)).unwrap();
+    assert!(Series::load(spec(text), &saved, Some(&key)).is_ok());
+    let more = spec(&text.replace("[\"a\"]", "[\"a\", \"b\"]"));
+    let error = Series::load(more, &saved, Some(&key)).unwrap_err().to_string();
+    assert!(error.contains("no series is added to a state"), "{error}");
 }
