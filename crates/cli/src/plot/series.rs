@@ -211,11 +211,14 @@ impl Shown {
             (None, None) => return Err(Failure::input(table.bad_header("a field t or time is missing"))),
         };
         let timestamps: HashMap<&str, u64> = self.times.iter().map(|(t, time)| (time.as_str(), *t)).collect();
-        let timestamp = |line: &TableLine<'_>| -> Result<Option<u64>, TableError> {
-            if key.1 {
-                return Ok(timestamps.get(line.text(key.0)).copied());
+        let timestamp = |line: &TableLine<'_>| -> Result<u64, TableError> {
+            if !key.1 {
+                return line.number(key.0, "a timestamp: a whole number, zero or more");
             }
-            line.number(key.0, "a timestamp: a whole number, zero or more").map(Some)
+            let released = timestamps.get(line.text(key.0)).copied();
+            released.ok_or_else(|| {
+                line.bad_field(key.0, "a time of the releases, as they write it: gather the table by timestamp")
+            })
         };
         // Counts by timestamp and value; a number has the empty name.
         let mut counts: HashMap<(u64, String), f64> = HashMap::new();
@@ -227,7 +230,7 @@ impl Shown {
         }
         let value = find("value");
         while let Some(line) = table.next_line().map_err(Failure::input)? {
-            let Some(t) = timestamp(&line).map_err(Failure::input)? else { continue };
+            let t = timestamp(&line).map_err(Failure::input)?;
             match (self.quantity, value) {
                 (Quantity::Number, Some(value)) => {
                     // Readings that are no numbers have no place in a chart.

@@ -74,6 +74,10 @@ fn what_cannot_be_drawn_is_refused() {
     fs::write(folder.file("truth.csv"), "t,home,shop\n9,1,2\n").unwrap();
     let truth = format!("--truth {}", folder.file("truth.csv").display());
     refused(COUNTS, &truth, "it has no timestamp of the releases");
+    // Times of single events would count for nothing.
+    let timed = "t,time,value,count,variance,freshness,spent,seeded\n0,2026-03-01T09:00:00Z,home,5,1,fresh,1,false\n";
+    fs::write(folder.file("truth.csv"), "time,user,value\n2026-03-01T09:12:00Z,ann,home\n").unwrap();
+    refused(timed, &truth, "truth.csv, line 2, field \"time\": expected a time of the releases");
 }
 
 #[test]
