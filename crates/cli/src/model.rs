@@ -13,12 +13,13 @@ use tidegate::sequence::distance::Distance;
 use tidegate::sequence::effort::Effort;
 use tidegate::sequence::fit::{PrivateFit, fit};
 use tidegate::sequence::model::{Background, Model, Order, Smoothing};
-use tidegate::spec::{Values, ValuesSpec};
-use tidegate_table::Format;
+use tidegate::spec::{InputSpec, Values, ValuesSpec};
 use tidegate_table::long::{FieldRefusal, LongReader};
+use tidegate_table::{Format, Reading};
 
 use crate::arguments::at_least_one;
 use crate::channel::{DistanceName, channel_epsilon};
+use crate::columns::TableOptions;
 use crate::failure::{Failure, complain};
 use crate::input::Input;
 use crate::output::{Output, keep_apart};
@@ -99,6 +100,9 @@ struct Fit {
     /// Where to write the model, as JSON
     #[arg(long, value_name = "FILE|-", default_value = "-")]
     output: String,
+
+    #[command(flatten)]
+    table: TableOptions,
 }
 
 fn symbols(text: &str) -> Result<ValuesSpec, String> {
@@ -112,6 +116,9 @@ fn symbols(text: &str) -> Result<ValuesSpec, String> {
 impl Fit {
     fn run(&self) -> Result<(), Failure> {
         keep_apart([self.output.as_str()], [self.input.as_str()])?;
+        if self.table.series().is_some() {
+            return Err(Failure::input("--series is for release: keep the lines of one series in the table"));
+        }
         let values = self.domain.values().map_err(Failure::input)?;
         if values.count() < 2 {
             return Err(Failure::input("--domain: a model needs at least two symbols"));
@@ -150,7 +157,10 @@ impl Fit {
     fn read(&self, values: &Values) -> Result<BTreeMap<String, Vec<u32>>, Failure> {
         let format = if self.input.ends_with(".ndjson") { Format::Ndjson } else { Format::Csv };
         let Input { name, source } = Input::open(&self.input)?;
-        let mut table = LongReader::new(&name, source, format).map_err(Failure::input)?;
+        let mut input = InputSpec::default();
+        self.table.apply(&mut input);
+        let reading = Reading::of(&input).map_err(|problem| Failure::input(format_args!("--origin: {problem}")))?;
+        let mut table = LongReader::open(&name, source, format, reading).map_err(Failure::input)?;
         let mut sequences: BTreeMap<String, Vec<u32>> = BTreeMap::new();
         let mut next = || {
             table.next_checked(|row| {

@@ -36,7 +36,14 @@ impl Advise {
     /// The question of a spec. --population replaces the spec's, and is needed where the spec has none.
     fn of_spec(&self, name: &str) -> Result<Question, Failure> {
         let spec = Spec::read(name)?;
-        let question = Question::of_spec(&spec.stream, self.population).map_err(|error| match error {
+        // Of several series, each has its share of epsilon.
+        let of_one = match spec.stream.input().split() {
+            Ok(Some(series)) => spec.stream.of_one_series(series.most),
+            Ok(None) => Ok(spec.stream.clone()),
+            Err(error) => Err(error),
+        };
+        let of_one = of_one.map_err(|error| spec.refused(&error))?;
+        let question = Question::of_spec(&of_one, self.population).map_err(|error| match error {
             AdviseError::Spec(error) => spec.refused(&error),
             other => refused(other),
         })?;

@@ -373,9 +373,8 @@ impl Evaluate {
     /// Whether all mechanisms take sequences of symbols only, so that a table in long form holds such.
     fn only_sequences(&self) -> bool {
         let takes = |kind, name: &String| subjects::by_name_for(kind, name).is_ok_and(|subject| subject.takes(kind));
-        self.mechanism.iter().any(|name| takes(StreamKind::Symbols, name))
-            && !self.mechanism.iter().any(|name| name != "constant" && takes(StreamKind::Counts, name))
-            && self.mechanism.iter().any(|name| name != "constant")
+        let others = || self.mechanism.iter().filter(|name| *name != "constant");
+        others().any(|name| takes(StreamKind::Symbols, name)) && !others().any(|name| takes(StreamKind::Counts, name))
     }
 
     fn load(&self, seed: u64) -> Result<DataStream, Failure> {

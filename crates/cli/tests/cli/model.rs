@@ -112,3 +112,42 @@ fn refuses_symbols_and_files_that_do_not_fit() {
     fs::write(files.path("x.json"), "[1]").unwrap();
     assert!(release(2, &files.path("x.json")).contains("x.json is not a model that `tidegate model fit` wrote: "));
 }
+
+#[test]
+fn a_model_is_fitted_to_a_table_with_dates_and_other_columns() {
+    let dated = table()
+        .replace("t,user,value", "day,who,place")
+        .lines()
+        .map(|line| match line.split_once(',') {
+            Some((t, rest)) if t != "day" => format!("2026-03-{:02},{rest}\n", t.parse::<u32>().unwrap() + 1),
+            _ => format!("{line}\n"),
+        })
+        .collect::<String>();
+    let plain = run_with_input("model fit --domain home,away", table().as_bytes());
+    let options = "--time day --user who --value place --every 1d";
+    let fitted = run_with_input(&format!("model fit --domain home,away {options}"), dated.as_bytes());
+    assert!(fitted.status.success(), "{}", stderr(&fitted));
+    assert_eq!(stdout(&fitted), stdout(&plain));
+}
+
+/// A state with a model from a file goes on with the same spec.
+#[test]
+fn a_state_with_a_fitted_model_goes_on() {
+    let files = Files::new("state");
+    let (model, spec, state) = (files.path("m.json"), files.path("s.toml"), files.path("state"));
+    assert!(
+        run_with_input(&format!("model fit --domain home,away --output {model}"), table().as_bytes()).status.success()
+    );
+    let text = format!("mechanism = \"crr\"\nepsilon = 0.5\ndomain = [\"home\", \"away\"]\nmodel = \"{model}\"\n");
+    fs::write(&spec, text).unwrap();
+    let release = format!("release --spec {spec} --state {state}");
+    let first = run_with_input(&format!("{release} --new-state"), b"t,user,value\n0,ann,home\n");
+    assert!(first.status.success(), "{}", stderr(&first));
+    let next = run_with_input(&release, b"t,user,value\n1,ann,away\n");
+    assert!(next.status.success(), "{}", stderr(&next));
+    // Another model is another spec.
+    let other = b"t,user,value\n0,bob,home\n1,bob,away\n2,bob,home\n";
+    let fitted = run_with_input(&format!("model fit --domain home,away --output {model}"), other);
+    assert!(fitted.status.success(), "{}", stderr(&fitted));
+    assert_refused(&run_with_input(&release, b"t,user,value\n2,ann,away\n"), "state");
+}
