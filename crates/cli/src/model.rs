@@ -42,7 +42,7 @@ pub(crate) struct ModelCommand {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    Fit(Fit),
+    Fit(Box<Fit>),
     Lengths(Lengths),
 }
 
