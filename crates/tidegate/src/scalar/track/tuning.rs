@@ -10,7 +10,7 @@ pub(super) struct Tuning {
     /// Least noise scale that is filtered, in grid steps. Derived: below, three noisy readings in four are exact.
     pub(super) exact: f64,
     /// Largest distance of a release from its noisy reading, in noise scales. Derived: noise exceeds it with
-    /// probability e^-10.
+    /// probability e^-7.
     pub(super) envelope: f64,
     /// Least variance, in squared noise scales, at which a noisy reading is released as it is. Derived: it alone says
     /// as much then as everything else.
@@ -48,7 +48,7 @@ pub(super) struct Tuning {
 pub(super) const TUNING: Tuning = Tuning {
     small_noise: 1.0 / 8.0,
     exact: 0.5,
-    envelope: 10.0,
+    envelope: 7.0,
     unsure: 1.0,
     unit: 1.0 / 64.0,
     scattered: 0.5,
