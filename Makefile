@@ -3,13 +3,17 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test deny parquet demo bench accuracy ablation advice audit results coverage fuzz mutants api fmt tools
+.PHONY: help test python deny parquet demo bench accuracy ablation advice audit results coverage fuzz mutants api fmt tools
 
 # How long each fuzz target runs.
 FUZZ_SECONDS ?= 30
 
 # All features but `parquet` of the command, which takes minutes to build: `make parquet` tests that.
 FEATURES := --features tidegate/programme,tidegate-kernel/simulation
+
+# The Python package is an extension module, which no library of Python is linked to. Cargo builds it the same way for
+# lints as for the package, or it would build PyO3 twice.
+export PYO3_BUILD_EXTENSION_MODULE := 1
 
 # Where rustup puts cargo, for a shell that was open before.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -47,7 +51,12 @@ test: tools ## check format, lints, tests, examples in the documentation, and it
 	@cargo test --quiet --workspace $(FEATURES) --doc
 	@$(stage) documentation
 	@RUSTDOCFLAGS='-D warnings' cargo doc --quiet --no-deps --workspace $(FEATURES)
+	@.ci/python
 	@$(stage) 'all is well'
+
+python: tools ## install the Python package into a fresh environment under target, and test it against the command
+	@cargo build --quiet -p tidegate-cli
+	@.ci/python
 
 deny: tools ## check dependencies by deny.toml, security advisories included; installs cargo-deny, needs the network
 	@cargo deny --version >/dev/null 2>&1 || { \

@@ -20,8 +20,8 @@ use crate::failure::{Failure, complain};
 use crate::input::Input;
 use crate::output::Output;
 use crate::release::TableFormat;
-use crate::spec::Spec;
 use crate::table::layout;
+use tidegate_release::spec::Spec;
 
 /// How often a mechanism is run on each of two streams, unless told.
 const RUNS: NonZeroU64 = NonZeroU64::MIN.saturating_add(20_000 - 1);
@@ -208,7 +208,7 @@ impl Audit {
 
     fn sum_up(&self, record: &str) -> Result<(), Failure> {
         let limits = match (&self.spec, self.window, self.epsilon) {
-            (Some(spec), ..) => Limits::of(&Spec::read(spec)?)?,
+            (Some(spec), ..) => Limits::of(&Input::spec(spec)?)?,
             (None, Some(window), Some(budget)) => Limits::Same(Limit { window: Some(window), budget }),
             _ => return Err(Failure::input("--ledger needs --window and --epsilon, or --spec")),
         };

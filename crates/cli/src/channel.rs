@@ -12,9 +12,10 @@ use tidegate::sequence::model::Model;
 use tidegate::sequence::programme;
 use tidegate_kernel::Epsilon;
 use tidegate_kernel::primitives::MAX_CHANNEL_EPSILON;
+use tidegate_release::model_file::ModelFile;
 
 use crate::failure::Failure;
-use crate::model::{Batch, read_model};
+use crate::model::{Batch, warned};
 use crate::output::Output;
 use crate::table::layout;
 
@@ -117,7 +118,7 @@ struct Printed {
 impl Channel {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         if let Some(path) = &self.model {
-            return self.print_batch(&read_model(path)?);
+            return self.print_batch(&warned(ModelFile::read(path)?, path));
         }
         let prior = self.prior()?;
         let distance = self.distance(prior.len())?;

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use tidegate::spec::{Duplicates, Empty, Every, InputSpec};
+use tidegate::spec::{Duplicates, Empty, Every, InputSpec, Separator};
 
 /// Options of every command that reads a table of one's own. They override the spec.
 #[derive(Debug, Default, Args)]
@@ -29,7 +29,11 @@ pub(crate) struct TableOptions {
     #[arg(long)]
     no_header: bool,
 
-    /// How long a timestamp is, such as 15m, 1h, 1d or 1w: times are then dates, date-times, or seconds or
+    /// What separates the columns: a comma, a semicolon, a bar or tab; as the first line tells unless given
+    #[arg(long, value_name = ",|;|tab", value_parser = Separator::from_str)]
+    separator: Option<Separator>,
+
+    /// How long a timestamp is, such as 15m, 1h, 1d, 1w or 1mo: times are then dates, date-times, or seconds or
     /// milliseconds since 1970
     #[arg(long, value_name = "LENGTH", value_parser = Every::from_str)]
     every: Option<Every>,
@@ -60,6 +64,16 @@ impl TableOptions {
         self.series.as_deref()
     }
 
+    /// The column of users.
+    pub(crate) fn user(&self) -> Option<&str> {
+        self.user.as_deref()
+    }
+
+    /// The column of values.
+    pub(crate) fn value(&self) -> Option<&str> {
+        self.value.as_deref()
+    }
+
     /// Replaces what the options say.
     pub(crate) fn apply(&self, input: &mut InputSpec) {
         let columns = &mut input.columns;
@@ -74,6 +88,7 @@ impl TableOptions {
             input.series.clone_from(&self.series);
         }
         columns.no_header |= self.no_header;
+        columns.separator = self.separator.or(columns.separator);
         if self.every.is_some() {
             input.every = self.every;
         }

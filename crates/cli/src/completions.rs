@@ -59,6 +59,6 @@ impl Manual {
 
 fn print(text: &[u8]) -> Result<(), Failure> {
     let mut output = Output::create("-")?;
-    output.write(&String::from_utf8_lossy(text))?;
+    output.write_bytes(text)?;
     output.finish()
 }

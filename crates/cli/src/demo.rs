@@ -23,6 +23,7 @@ use tidegate_lab::city::{ALARM, Alarm, City, CityError, STADIUM, Shown};
 use tidegate_lab::experiment::RunError;
 use tidegate_lab::metrics::Truth;
 use tidegate_lab::plot::{Axis, Chart, Panel, Point, Series};
+use tidegate_release::gate::Reader;
 use tidegate_server::http::auth::Role;
 use tidegate_server::service::now;
 use tidegate_server::stream::Declaration;
@@ -32,13 +33,13 @@ use crate::canvas::Canvas;
 use crate::device::connection::{Connection, Server, explain};
 use crate::device::fleet::{Answered, Fleet};
 use crate::failure::{Failure, complain};
-use crate::output::{Output, Reader};
+use crate::output::Output;
 use crate::query::Listed;
-use crate::secret::write_private;
 use crate::service::config::Config;
 use crate::service::init;
 use crate::service::serve::background::Background;
 use crate::table::short;
+use tidegate_release::files::write_private;
 
 /// Show the main job on simulated data: a city's traffic, from devices to an alarm.
 ///
@@ -306,7 +307,7 @@ impl Temporary {
     fn new() -> Result<Self, Failure> {
         let mut name = [0; 8];
         getrandom::fill(&mut name).map_err(Failure::run)?;
-        let name = format!("tidegate-demo-{}-{}", process::id(), crate::secret::hexadecimal(&name));
+        let name = format!("tidegate-demo-{}-{}", process::id(), tidegate_release::files::hexadecimal(&name));
         Ok(Self(env::temp_dir().join(name)))
     }
 }

@@ -34,6 +34,19 @@ impl Failure {
     }
 }
 
+impl From<tidegate_release::Error> for Failure {
+    fn from(error: tidegate_release::Error) -> Self {
+        if error.is_of_input() { Self::input(error) } else { Self::run(error) }
+    }
+}
+
+/// A failure of an output, for a run to stop with.
+impl From<Failure> for tidegate_release::Error {
+    fn from(failure: Failure) -> Self {
+        Self::Run(failure.message)
+    }
+}
+
 /// The bare message.
 impl Display for Failure {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -3,6 +3,9 @@
 use std::io::{self, Read};
 use std::path::Path;
 
+use tidegate_release::spec::Spec;
+use tidegate_release::toml_file::Text;
+
 use crate::failure::Failure;
 
 /// A source of data, with its name in errors.
@@ -19,6 +22,17 @@ impl Input {
         }
         let source = tidegate_table::open(Path::new(name)).map_err(Failure::input)?;
         Ok(Self { name: name.to_owned(), source })
+    }
+
+    /// Reads a text.
+    pub(crate) fn text(name: &str) -> Result<Text, Failure> {
+        let Self { name, source } = Self::open(name)?;
+        Ok(Text::read(name, source)?)
+    }
+
+    /// Reads the spec of a stream.
+    pub(crate) fn spec(name: &str) -> Result<Spec, Failure> {
+        Ok(Spec::of(Self::text(name)?.table()?)?)
     }
 
     /// Opens a Parquet file, whose rows are read as CSV.

@@ -38,12 +38,9 @@ mod query;
 mod release;
 #[cfg(feature = "lab")]
 mod reproduce;
-mod secret;
 mod service;
-mod spec;
 mod stream;
 mod table;
-mod toml_file;
 mod warnings;
 
 use std::process::ExitCode;

@@ -1,7 +1,6 @@
 //! `tidegate model`: learns Markov models of sequences, and compares batch lengths.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::num::NonZeroU64;
 
 use clap::{Args, Subcommand};
@@ -14,6 +13,7 @@ use tidegate::sequence::effort::Effort;
 use tidegate::sequence::fit::{PrivateFit, fit};
 use tidegate::sequence::model::{Background, Model, Order, Smoothing};
 use tidegate::spec::{InputSpec, Values, ValuesSpec};
+use tidegate_release::model_file::ModelFile;
 use tidegate_table::long::{FieldRefusal, LongReader};
 use tidegate_table::{Format, Reading};
 
@@ -149,7 +149,7 @@ impl Fit {
             }
         };
         let mut output = Output::create(&self.output)?;
-        output.write(&(serde_json::to_string(&model).map_err(Failure::run)? + "\n"))?;
+        output.write(&(ModelFile { model, seeded: self.seed.is_some() }.to_json()? + "\n"))?;
         output.finish()
     }
 
@@ -221,7 +221,7 @@ struct Lengths {
 
 impl Lengths {
     fn run(&self) -> Result<(), Failure> {
-        let model = read_model(&self.model)?;
+        let model = warned(ModelFile::read(&self.model)?, &self.model);
         let distance = Distance::from(self.distance);
         let mut rows = vec![["LENGTH", "EPSILON", "SEQUENCES", "COST"].map(str::to_owned).to_vec()];
         let mut found = Vec::new();
@@ -287,10 +287,10 @@ impl Batch {
     }
 }
 
-/// Reads a model from its file.
-pub(crate) fn read_model(path: &str) -> Result<Model, Failure> {
-    let text = fs::read_to_string(path)
-        .map_err(|error| Failure::input(format_args!("the model {path} cannot be read: {error}")))?;
-    serde_json::from_str(&text)
-        .map_err(|error| Failure::input(format_args!("{path} is not a model that `tidegate model fit` wrote: {error}")))
+/// The model of a file, after a warning where it is not private.
+pub(crate) fn warned(file: ModelFile, path: &str) -> Model {
+    if file.seeded {
+        complain("warning", ModelFile::seeded_note(path));
+    }
+    file.model
 }

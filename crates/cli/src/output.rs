@@ -8,6 +8,9 @@ use std::process;
 #[cfg(feature = "parquet")]
 use tidegate_table::releases::Column;
 
+use tidegate_release::files::{place, sync_folder_of};
+use tidegate_release::gate::Reader;
+
 use crate::failure::Failure;
 
 /// A destination of results.
@@ -58,7 +61,7 @@ struct Partial {
 /// The encoding of a file.
 #[derive(Debug)]
 enum Sink {
-    /// Text as it is.
+    /// Text or a picture as it is.
     Text(BufWriter<File>),
     /// Lines of CSV as Parquet rows.
     #[cfg(feature = "parquet")]
@@ -66,11 +69,11 @@ enum Sink {
 }
 
 impl Sink {
-    fn write(&mut self, lines: &str) -> io::Result<()> {
+    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         match self {
-            Self::Text(file) => file.write_all(lines.as_bytes()),
+            Self::Text(file) => file.write_all(lines),
             #[cfg(feature = "parquet")]
-            Self::Parquet(writer, _) => writer.write(lines),
+            Self::Parquet(writer, _) => writer.write(std::str::from_utf8(lines).map_err(io::Error::other)?),
         }
     }
 
@@ -99,15 +102,6 @@ impl Drop for Partial {
             let _ = fs::remove_file(path);
         }
     }
-}
-
-/// Whether the reader of a pipe still reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reader {
-    /// The reader has not closed the pipe.
-    Listens,
-    /// The reader closed the pipe (`| head`): stop without a failure.
-    WentAway,
 }
 
 impl Output {
@@ -175,12 +169,17 @@ impl Output {
 
     /// Writes complete lines.
     pub(crate) fn write(&mut self, lines: &str) -> Result<Reader, Failure> {
+        self.write_bytes(lines.as_bytes())
+    }
+
+    /// Writes complete lines, or a whole picture.
+    pub(crate) fn write_bytes(&mut self, lines: &[u8]) -> Result<Reader, Failure> {
         let written = match &mut self.target {
             Target::Lines(Lines::Stdout(stdout)) => {
                 let mut stdout = stdout.lock();
-                stdout.write_all(lines.as_bytes()).and_then(|()| stdout.flush())
+                stdout.write_all(lines).and_then(|()| stdout.flush())
             }
-            Target::Lines(Lines::Device(device)) => device.write_all(lines.as_bytes()),
+            Target::Lines(Lines::Device(device)) => device.write_all(lines),
             Target::File(partial) => partial.sink.write(lines),
         };
         match written {
@@ -205,28 +204,8 @@ impl Output {
     }
 }
 
-/// Syncs the folder of a file, so that a rename survives a crash.
-pub(crate) fn sync_folder_of(path: &Path) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    #[cfg(unix)]
-    File::open(folder)?.sync_all()?;
-    #[cfg(not(unix))]
-    let _ = folder;
-    Ok(())
-}
-
 fn cannot_write(name: &str, error: &io::Error) -> Failure {
     Failure::run(format_args!("{name} cannot be written: {error}"))
-}
-
-/// Resolves a path to one spelling, even if nothing is there.
-pub(crate) fn place(path: &str) -> PathBuf {
-    let path = Path::new(path);
-    let beside = || {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        Some(fs::canonicalize(folder).ok()?.join(path.file_name()?))
-    };
-    fs::canonicalize(path).ok().or_else(beside).unwrap_or_else(|| path.to_owned())
 }
 
 /// Refuses to write a file that is read as well, or two outputs to one file. A hyphen stands for a standard stream.

@@ -12,6 +12,7 @@ use tidegate::release::Release;
 use tidegate::spec::StreamSpec;
 use tidegate_device::client::Client;
 use tidegate_device::enrolment::is_name;
+use tidegate_release::gate::Reader;
 use tidegate_table::Format;
 use tidegate_table::releases::{ReleaseLayout, quoted};
 use tidegate_table::time::Clock;
@@ -19,7 +20,7 @@ use tidegate_table::time::Clock;
 use crate::arguments::{at_least_one, repair};
 use crate::device::connection::{Server, explain};
 use crate::failure::Failure;
-use crate::output::{Output, Reader};
+use crate::output::Output;
 use crate::table::{layout, short};
 
 /// Read what a service has published: streams, releases, and answers with intervals.

@@ -14,7 +14,6 @@ use crate::failure::{Failure, complain};
 use crate::input::Input;
 use crate::output::Output;
 use crate::query::stream_rows;
-use crate::spec::Spec;
 use crate::table::layout;
 
 /// Manage the streams of a running service, and send events to them.
@@ -205,12 +204,12 @@ fn show(stream: &Value, json: bool) -> Result<(), Failure> {
 
 impl Create {
     fn run(&self) -> Result<(), Failure> {
-        let spec = Spec::read(&self.spec)?;
+        let spec = Input::spec(&self.spec)?;
         let Self { tick, epoch, .. } = *self;
         let (name, webhooks) = (self.name.clone(), self.webhook.clone());
         let declaration = Declaration { name, tick, epoch, spec: spec.stream.clone(), webhooks };
         declaration.check().map_err(|error| match error {
-            DeclarationError::Spec(error) => spec.refused(&error),
+            DeclarationError::Spec(error) => spec.refused(&error).into(),
             other => Failure::input(other),
         })?;
         let body = serde_json::to_string(&declaration).map_err(Failure::run)?;

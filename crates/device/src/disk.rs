@@ -49,6 +49,25 @@ impl Folder {
     pub fn open(path: &Path) -> io::Result<Self> {
         fs::create_dir_all(path)?;
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(path.join("lock"))?;
+        Self::locked(path, lock)
+    }
+
+    /// Opens a folder to look into it, and creates nothing.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] if another process has it open.
+    pub fn open_existing(path: &Path) -> io::Result<Self> {
+        match File::open(path.join("lock")) {
+            Ok(lock) => Self::locked(path, lock),
+            // Nobody has opened it yet.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Ok(Self { path: path.to_owned(), _lock: File::open(path)? })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn locked(path: &Path, lock: File) -> io::Result<Self> {
         lock.try_lock().map_err(|error| match error {
             fs::TryLockError::WouldBlock => io::ErrorKind::WouldBlock.into(),
             fs::TryLockError::Error(error) => error,

@@ -2,7 +2,7 @@
 //!
 //! | module | content |
 //! | --- | --- |
-//! | [`plot`] | charts as SVG |
+//! | [`plot`] | charts as SVG and PNG |
 //! | [`report`] | reports as self-contained HTML pages |
 //!
 //! Neither knows anything of privacy: callers pass numbers that may be shown.

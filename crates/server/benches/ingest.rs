@@ -1,15 +1,17 @@
 //! Durable reports a second through the whole service, beside a bare handler that writes the same rows.
 //!
-//! Both listen on loopback, accept batches of 1,000 reports over HTTP, and group-commit them to an SQLite file (WAL,
+//! Both listen on loopback, accept batches of reports over HTTP, and group-commit them to an SQLite file (WAL,
 //! `synchronous = FULL`). The bare handler has no tokens, limits, checks, identities or counts. Both are measured in
 //! turns, so other load of the machine affects both.
 //!
-//! `TIDEGATE_BATCHES` sets the batches of a turn (200), `TIDEGATE_CLIENTS` the connections (16).
+//! `TIDEGATE_BATCHES` sets the batches of a turn (200), `TIDEGATE_REPORTS` the reports in each (1,000), and
+//! `TIDEGATE_CLIENTS` the connections (16). `TIDEGATE_STORE` is the URL of a PostgreSQL database for the service.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -28,13 +30,12 @@ use tidegate_device::clock::BootClock;
 use tidegate_device::wire::{BatchWriter, ReportId, StreamTag};
 use tidegate_server::driver::{HighWater, Mark, Tools};
 use tidegate_server::http::auth::{ApiToken, Role, TokenEntry, Tokens};
-use tidegate_server::http::{HttpSettings, Telemetry, WebhookSettings, serve};
+use tidegate_server::http::{HttpSettings, Rate, Telemetry, WebhookSettings, serve};
 use tidegate_server::service::{Service, ServiceSettings, now};
-use tidegate_server::store::sqlite::SqliteStore;
+use tidegate_server::store::{PostgresStore, SqliteStore, Store};
 use tidegate_server::stream::Declaration;
 use tokio::sync::oneshot;
 
-const REPORTS: usize = 1_000;
 const TURNS: usize = 7;
 
 #[derive(Debug, Default)]
@@ -45,8 +46,8 @@ impl HighWater for Marks {
         self.0.lock().unwrap().get(stream).copied()
     }
 
-    fn raise(&self, stream: &str, mark: Mark) -> std::io::Result<()> {
-        self.0.lock().unwrap().insert(stream.to_owned(), mark);
+    fn raise_all(&self, marks: &[(String, Mark)]) -> std::io::Result<()> {
+        self.0.lock().unwrap().extend(marks.iter().cloned());
         Ok(())
     }
 }
@@ -56,9 +57,17 @@ fn number(name: &str, usual: usize) -> usize {
     std::env::var(name).map_or(usual, |text| text.parse().expect("a number"))
 }
 
+/// Number of reports in a batch.
+fn reports() -> usize {
+    number("TIDEGATE_REPORTS", 1_000)
+}
+
 /// Starts the service with one stream of long ticks. Returns its address, a token and the question.
 fn start_service(folder: &Path) -> (SocketAddr, ApiToken, OpenQuestion) {
-    let store = Arc::new(SqliteStore::open(&folder.join("service")).unwrap());
+    let store: Arc<dyn Store> = match std::env::var("TIDEGATE_STORE") {
+        Ok(url) => Arc::new(PostgresStore::open(&url).unwrap()),
+        Err(_) => Arc::new(SqliteStore::open(&folder.join("service")).unwrap()),
+    };
     let tools =
         Tools { store, marks: Arc::new(Marks::default()), key: None, holder: "bench".to_owned(), lease: 60_000 };
     let telemetry = Telemetry::new(WebhookSettings::default()).unwrap();
@@ -78,7 +87,9 @@ fn start_service(folder: &Path) -> (SocketAddr, ApiToken, OpenQuestion) {
     };
     let token = ApiToken::new(Role::Ingest).unwrap();
     let entry = TokenEntry { name: "bench".to_owned(), role: Role::Ingest, sha256: token.sha256.clone() };
-    let settings = HttpSettings { tokens: Tokens::new(vec![entry]).unwrap(), ..HttpSettings::default() };
+    let mut settings = HttpSettings { tokens: Tokens::new(vec![entry]).unwrap(), ..HttpSettings::default() };
+    // One token sends what thousands of devices would.
+    settings.limits.token_rate = Rate { per_second: NonZeroU32::MAX, burst: NonZeroU32::MAX };
     let address = on_runtime(move |listener| async move {
         serve(service, telemetry, listener, settings, std::future::pending()).await.unwrap();
     });
@@ -132,7 +143,8 @@ fn start_bare(folder: PathBuf) -> SocketAddr {
                 jobs.push(job);
             }
             // As many bytes as the service stores of a report: its identity and a digest.
-            let rows: Vec<u8> = jobs.iter().flat_map(|(body, _)| &body[40..40 + 20 * REPORTS]).copied().collect();
+            let rows: Vec<u8> =
+                jobs.iter().flat_map(|(body, _)| &body[40..(40 + 20 * reports()).min(body.len())]).copied().collect();
             logged += 1;
             let transaction = connection.transaction().unwrap();
             transaction
@@ -164,7 +176,7 @@ fn batches(asked: &OpenQuestion, turn: u32, count: usize) -> Vec<Vec<u8>> {
     let oracle = question.oracle().unwrap();
     let made = (0_u32..).take(count).map(|number| {
         let mut batch = BatchWriter::new(tag, question.timestamp, question.phase, asked.report_length);
-        for device in (0_u32..).take(REPORTS) {
+        for device in (0_u32..).take(reports()) {
             let mut identity = [0; 16];
             for (place, part) in identity.chunks_exact_mut(4).zip([turn, number, device]) {
                 place.copy_from_slice(&part.to_le_bytes());
@@ -229,13 +241,14 @@ fn main() {
     let (service, token, asked) = start_service(&folder);
     let bare = start_bare(folder.clone());
     println!(
-        "{count} batches of {REPORTS} reports of {} bytes a turn, over {clients} connections",
+        "{count} batches of {} reports of {} bytes a turn, over {clients} connections",
+        reports(),
         asked.report_length
     );
     let mut ratios = Vec::new();
     for turn in 0..TURNS {
         let batches = batches(&asked, u32::try_from(turn).unwrap(), count);
-        let rate = |took: Duration| (count * REPORTS) as f64 / took.as_secs_f64();
+        let rate = |took: Duration| (count * reports()) as f64 / took.as_secs_f64();
         // The two take turns in going first.
         let (ours, theirs) = if turn % 2 == 0 {
             let ours = send(service, token.secret.reveal(), &batches, clients);

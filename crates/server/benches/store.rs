@@ -69,8 +69,7 @@ fn million() {
         let lease = &service.lease;
         row("  close", || assert_eq!(service.store.close(lease, 1).unwrap()[0].as_ref().unwrap().reports(), 1_000_000));
         row("  advance, which forgets them", || {
-            let next = Advance { version: 1, state: b"", open: &[], releases: &[], answers: &[] };
-            service.store.advance(lease, &next).unwrap();
+            service.store.advance(lease, Advance { version: 1, ..Advance::default() }).unwrap();
         });
         let folder = Folder::new("grouped");
         let service = Service::new(&folder, oracle);
@@ -139,8 +138,8 @@ impl Service {
         store.create(&NewStream { name: "s", declaration: "{}", policy: "{}", state: b"" }).unwrap();
         let lease = store.lease("s", "driver", 0, 1_000).unwrap().unwrap();
         let question = question(oracle);
-        let open = [OpenQuestion { question: question.clone(), closes: 0 }];
-        store.advance(&lease, &Advance { version: 0, state: b"", open: &open, releases: &[], answers: &[] }).unwrap();
+        let open = vec![OpenQuestion { question: question.clone(), closes: 0 }];
+        store.advance(&lease, Advance { open, ..Advance::default() }).unwrap();
         Self { store, lease, question }
     }
 

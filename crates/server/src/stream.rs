@@ -10,6 +10,7 @@ use tidegate::stream::Stream;
 use tidegate_device::DevicePolicy;
 use tidegate_device::clock::Ticks;
 use tidegate_device::enrolment::{MAX_NAME, StreamPolicy, is_name};
+use tidegate_device::wire::StreamTag;
 use tidegate_table::time::Clock;
 
 use crate::driver::DriveError;
@@ -138,7 +139,11 @@ impl Declaration {
 
     /// Returns the schedule of its ticks.
     pub fn schedule(&self) -> Schedule {
-        Schedule { ticks: self.ticks(), rounds: self.rounds() }
+        let schedule = Schedule { ticks: self.ticks(), rounds: self.rounds(), offset: 0 };
+        let places = STAGGER.min(schedule.length() / 20) + 1;
+        let place =
+            StreamTag::of(&self.name).as_bytes().iter().fold(0, |sum, byte| (sum << 8 | u64::from(*byte)) % places);
+        Schedule { offset: place, ..schedule }
     }
 
     /// How often devices are asked at one timestamp, at most: to decide whether to publish, and to publish.
@@ -199,11 +204,19 @@ impl Declaration {
 /// Rounds of questions divide the first nine tenths of a tick evenly, and the release is published when the tick is
 /// over. A curated stream collects events for the whole tick, releases them when it is over, and publishes after a
 /// fifth of the next one.
+///
+/// Rounds close and releases are published later by an offset, so that many streams do not need the disk at once. It is
+/// up to a second and a twentieth of a tick, and follows from the stream's name alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
     ticks: Ticks,
     rounds: u64,
+    /// In milliseconds.
+    offset: u64,
 }
+
+/// Largest offset of a schedule, in milliseconds.
+const STAGGER: u64 = 1_000;
 
 impl Schedule {
     /// Returns the timestamp of a moment; `None` before the epoch.
@@ -230,16 +243,47 @@ impl Schedule {
     /// Returns the deadline of a round of questions, from zero.
     pub fn closes(&self, timestamp: u64, round: u64) -> u64 {
         let part = self.length() / 10 * 9 / self.rounds * (round + 1).min(self.rounds);
-        self.begins(timestamp).saturating_add(part)
+        self.begins(timestamp).saturating_add(part).saturating_add(self.offset)
     }
 
     /// Returns the time of publication for a stream of devices.
     pub const fn due(&self, timestamp: u64) -> u64 {
-        self.ends(timestamp)
+        self.ends(timestamp).saturating_add(self.offset)
     }
 
     /// Returns the time of publication for a curated stream.
     pub const fn due_curated(&self, timestamp: u64) -> u64 {
-        self.ends(timestamp).saturating_add(self.length() / 5)
+        self.due(timestamp).saturating_add(self.length() / 5)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn schedule(name: &str, tick: u64) -> Schedule {
+        let declaration = serde_json::json!({ "name": name, "tick": tick, "spec": {
+            "family": "local", "mechanism": "lpa", "epsilon": 1, "window": 2, "population": 10, "domain": 4,
+        } });
+        serde_json::from_value::<Declaration>(declaration).unwrap().schedule()
+    }
+
+    #[test]
+    fn streams_are_spread_over_a_twentieth_of_a_tick() {
+        for (tick, largest) in [(1, 50), (10, 500), (20, 1_000), (3_600, 1_000)] {
+            let mut in_quarters = [0; 4];
+            for number in 0..1_000 {
+                let schedule = schedule(&format!("stream-{number}"), tick);
+                let offset = schedule.due(7) - schedule.ends(7);
+                assert!(offset <= largest, "{offset} of {largest}");
+                in_quarters[usize::try_from(4 * offset / (largest + 1)).unwrap()] += 1;
+                // The last round closes while devices still believe in the tick.
+                assert!(schedule.closes(7, 1) < schedule.ends(7) - schedule.length() / 25);
+                assert_eq!(schedule.due_curated(7), schedule.due(7) + tick * 200);
+            }
+            assert!(in_quarters.iter().all(|count| *count > 180), "{in_quarters:?}");
+        }
+        assert_eq!(schedule("rooms", 60), schedule("rooms", 60));
     }
 }

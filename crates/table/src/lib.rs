@@ -7,13 +7,14 @@
 //! | [`scalar`] | input with one number a line: `t,value` |
 //! | [`releases`] | releases, as lines of text |
 //! | [`released`] | the same lines, read back |
+//! | [`Rows`] | tables in memory |
 //! | [`time`] | times as timestamps |
 //! | [`json`] | JSON values as the text of a field |
 //! | `parquet` | Parquet files as CSV text and back, with the feature `parquet` |
 //!
-//! A table is CSV or newline-delimited JSON ([`Format`]), and may be compressed with gzip. Each form has a reader that
-//! holds one line at a time, so it serves an endless pipe as well as a file. All of them use [`TableReader`], which
-//! also reads tables of other forms.
+//! A table is CSV or newline-delimited JSON ([`Format`]), which may be compressed with gzip, or in memory ([`Rows`]).
+//! Each form has a reader that holds one line at a time, so it serves an endless pipe as well as a file. All use
+//! [`TableReader`], which also reads tables of other forms.
 //!
 //! Errors ([`TableError`]) name the file, the line and the field. They never contain the content of a field, which may
 //! be a user's data.
@@ -39,6 +40,7 @@ mod reader;
 mod reading;
 pub mod released;
 pub mod releases;
+mod rows;
 pub mod scalar;
 mod source;
 pub mod time;
@@ -48,6 +50,7 @@ pub mod wide;
 pub use error::TableError;
 pub use reader::{TableLine, TableReader};
 pub use reading::{Form, Reading};
+pub use rows::{Cells, Rows};
 pub use source::open;
 
 /// The text format of a table.

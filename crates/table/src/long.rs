@@ -233,13 +233,10 @@ fn position(places: [usize; 3], field: &'static str) -> usize {
 ///
 /// Passes each user and choice to `take`, which returns a description of a valid choice where it rejects one.
 pub fn read_users<R: Read>(
-    name: &str,
-    source: R,
-    format: Format,
+    mut table: TableReader<R>,
     choice: &'static str,
     mut take: impl FnMut(&str, &str) -> Result<(), Cow<'static, str>>,
 ) -> Result<(), TableError> {
-    let mut table = TableReader::new(name, source, format)?;
     table.expect_header(&["user", choice])?;
     let mut seen = HashSet::new();
     while let Some(line) = table.next_line()? {

@@ -119,7 +119,10 @@ impl ParquetWriter {
                     ColumnKind::Text => (PhysicalType::BYTE_ARRAY, ConvertedType::UTF8),
                     ColumnKind::Flag => (PhysicalType::BOOLEAN, ConvertedType::NONE),
                 };
-                let builder = Type::primitive_type_builder(column.name, physical).with_repetition(Repetition::REQUIRED);
+                // A number that is not stated, such as a variance, is null.
+                let repetition =
+                    if column.kind == ColumnKind::Number { Repetition::OPTIONAL } else { Repetition::REQUIRED };
+                let builder = Type::primitive_type_builder(column.name, physical).with_repetition(repetition);
                 builder.with_converted_type(converted).build().map(Arc::new)
             };
             let fields = columns.iter().map(field).collect::<Result<Vec<_>, _>>()?;
@@ -161,8 +164,10 @@ impl ParquetWriter {
                         writer.typed::<Int64Type>().write_batch(&numbers, None, None)?;
                     }
                     ColumnKind::Number => {
-                        let numbers: Vec<f64> = cells.map(|cell| cell.parse().unwrap_or(f64::NAN)).collect();
-                        writer.typed::<DoubleType>().write_batch(&numbers, None, None)?;
+                        let numbers: Vec<Option<f64>> = cells.map(|cell| cell.parse().ok()).collect();
+                        let levels: Vec<i16> = numbers.iter().map(|number| i16::from(number.is_some())).collect();
+                        let numbers: Vec<f64> = numbers.into_iter().flatten().collect();
+                        writer.typed::<DoubleType>().write_batch(&numbers, Some(&levels), None)?;
                     }
                     ColumnKind::Text => {
                         let texts: Vec<ByteArray> = cells.map(ByteArray::from).collect();
@@ -213,7 +218,9 @@ mod tests {
         let mut expected = "t,user,value,weight,seeded\n".to_owned();
         writer.write(&expected).unwrap();
         for row in 0..2 * GROUP + 10 {
-            let line = format!("{row},u{},\"a, \"\"b\"\"\",{},{}\n", row % 7, row as f64 / 4.0, row % 3 == 0);
+            // Every fifth number is not stated.
+            let weight = if row % 5 == 0 { String::new() } else { (row as f64 / 4.0).to_string() };
+            let line = format!("{row},u{},\"a, \"\"b\"\"\",{weight},{}\n", row % 7, row % 3 == 0);
             writer.write(&line).unwrap();
             expected.push_str(&line);
         }

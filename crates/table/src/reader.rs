@@ -5,8 +5,10 @@ use std::io::Read;
 use std::str::FromStr;
 
 use csv::{ErrorKind, ReaderBuilder, StringRecord};
+use tidegate::spec::Separator;
 
 use crate::json_lines::{Cell, Fields, JsonLines};
+use crate::rows::{Cells, Rows};
 use crate::source::Limited;
 use crate::{Format, TableError};
 
@@ -47,74 +49,99 @@ enum Reader<R> {
         /// First line, read ahead for the names of the fields.
         first: Option<(u64, Fields)>,
     },
+    Rows {
+        rows: Box<dyn Rows>,
+        /// The number of the next row.
+        next: u64,
+    },
 }
 
 impl<R: Read> TableReader<R> {
     /// Reads the first line, which names the fields; `file` is the name in errors.
     ///
-    /// In JSON, each object has the fields of the first, in any order.
+    /// In CSV, commas, semicolons or tabs separate fields, as the first line tells. In JSON, each object has the fields
+    /// of the first, in any order.
     pub fn new(file: impl Into<String>, source: R, format: Format) -> Result<Self, TableError> {
         if format == Format::Csv {
-            return Self::csv_after(0, file, source);
+            return Self::csv(file, source, None);
         }
         let file = file.into();
         let mut lines = JsonLines::new(source);
         let first = lines.next(&file)?;
         let fields = first.iter().flat_map(|(_, fields)| fields).map(|(name, _)| name.as_str()).collect();
-        let table = Self {
-            file,
-            reader: Reader::Json { lines, first },
-            fields,
-            record: StringRecord::new(),
-            ragged: false,
-            lacks_values: false,
-            keeps: false,
-            roles: DEFAULT_ROLES.map(str::to_owned),
-            is_ahead: false,
-        };
+        let table = Self::with(file, Reader::Json { lines, first }, fields);
         if table.fields.is_empty() {
             return Err(table.bad_header("the file is empty"));
         }
         Ok(table)
     }
 
+    /// Reads CSV with the separator that was given, or else that of its first line.
+    pub(crate) fn csv(file: impl Into<String>, source: R, separator: Option<Separator>) -> Result<Self, TableError> {
+        Self::separated(file, source, separator)?.with_header(0)
+    }
+
+    /// Reads a table in memory. Its rows are numbered from zero, and errors have these numbers for those of lines.
+    pub fn of_rows(file: impl Into<String>, rows: Box<dyn Rows>) -> Self {
+        let fields = rows.columns().into();
+        Self::with(file, Reader::Rows { rows, next: 0 }, fields)
+    }
+
     /// Reads CSV whose header follows `lines` lines of other content.
     pub fn csv_after(lines: usize, file: impl Into<String>, source: R) -> Result<Self, TableError> {
-        let mut table = Self::of(file, source, b',', &[], true);
+        Self::of(file, Limited::new(source), b',', &[], true).with_header(lines)
+    }
+
+    /// Takes the names of the fields from the line after `lines` others.
+    fn with_header(mut self, lines: usize) -> Result<Self, TableError> {
         for _ in 0..=lines {
-            if table.next_line()?.is_none() {
-                return Err(table.bad_header("the file is empty"));
+            if self.next_line()?.is_none() {
+                return Err(self.bad_header("the file is empty"));
             }
         }
-        table.fields = std::mem::take(&mut table.record);
-        table.ragged = false;
-        Ok(table)
+        self.fields = std::mem::take(&mut self.record);
+        self.ragged = false;
+        Ok(self)
+    }
+
+    /// CSV with the separator that was given, or else that of its first line.
+    fn separated(file: impl Into<String>, source: R, separator: Option<Separator>) -> Result<Self, TableError> {
+        let (file, mut source) = (file.into(), Limited::new(source));
+        let delimiter = match separator {
+            Some(separator) => separator.byte(),
+            None => match source.first_line().map(separator_of) {
+                Ok(Ok(separator)) => separator.byte(),
+                Ok(Err(expected)) => return Err(TableError::Header { file, expected }),
+                Err(source) => return Err(TableError::Read { file, line: 0, source }),
+            },
+        };
+        Ok(Self::of(file, source, delimiter, &[], true))
     }
 
     /// Reads CSV without a header; errors name its fields as given here.
     pub fn without_header(file: impl Into<String>, source: R, fields: &[&str]) -> Self {
-        Self::of(file, source, b',', fields, false)
+        Self::of(file, Limited::new(source), b',', fields, false)
     }
 
     /// Reads lines of any number of fields, separated by spaces.
     pub fn of_words(file: impl Into<String>, source: R) -> Self {
-        Self::of(file, source, b' ', &[], true)
+        Self::of(file, Limited::new(source), b' ', &[], true)
     }
 
-    fn of(file: impl Into<String>, source: R, delimiter: u8, fields: &[&str], ragged: bool) -> Self {
+    fn of(file: impl Into<String>, source: Limited<R>, delimiter: u8, fields: &[&str], ragged: bool) -> Self {
         // `next_line` checks the number of fields: lines before the header may have others.
-        let reader = ReaderBuilder::new()
-            .has_headers(false)
-            .flexible(true)
-            .delimiter(delimiter)
-            .from_reader(Limited::new(source));
-        let reader = Reader::Csv(Box::new(reader));
+        let reader = ReaderBuilder::new().has_headers(false).flexible(true).delimiter(delimiter).from_reader(source);
+        let table = Self::with(file, Reader::Csv(Box::new(reader)), fields.to_vec().into());
+        Self { ragged, ..table }
+    }
+
+    fn with(file: impl Into<String>, reader: Reader<R>, fields: StringRecord) -> Self {
         Self {
             file: file.into(),
             reader,
-            fields: fields.to_vec().into(),
+            fields,
             record: StringRecord::new(),
-            ragged,
+            ragged: false,
             lacks_values: false,
             keeps: false,
             roles: DEFAULT_ROLES.map(str::to_owned),
@@ -123,8 +150,12 @@ impl<R: Read> TableReader<R> {
     }
 
     /// Reads CSV without a header; errors name its fields by their number.
-    pub(crate) fn headless(file: impl Into<String>, source: R) -> Result<Self, TableError> {
-        let mut table = Self::of(file, source, b',', &[], true);
+    pub(crate) fn headless(
+        file: impl Into<String>,
+        source: R,
+        separator: Option<Separator>,
+    ) -> Result<Self, TableError> {
+        let mut table = Self::separated(file, source, separator)?;
         let width = match table.next_line()? {
             Some(line) => line.fields(),
             None => return Err(table.bad_header("the file is empty")),
@@ -150,8 +181,19 @@ impl<R: Read> TableReader<R> {
         places().next().filter(|_| places().count() == 1).map(|(place, _)| place).ok_or(places().count())
     }
 
+    pub(crate) const fn is_in_memory(&self) -> bool {
+        matches!(self.reader, Reader::Rows { .. })
+    }
+
     pub(crate) const fn is_json(&self) -> bool {
         matches!(self.reader, Reader::Json { .. })
+    }
+
+    /// Has a table in memory give these columns only. It gives none for the others, which keep their places.
+    pub(crate) fn read_only(&mut self, places: impl Iterator<Item = usize>) {
+        if let Reader::Rows { rows, .. } = &mut self.reader {
+            rows.read_only(&places.collect::<Vec<_>>());
+        }
     }
 
     /// Reads only these fields of JSON objects, in this order.
@@ -240,6 +282,16 @@ impl<R: Read> TableReader<R> {
                     Err(error) => return Err(unreadable(&self.file, reader.position().line(), error)),
                 }
             }
+            Reader::Rows { rows, next } => {
+                self.record.clear();
+                let number = *next;
+                let failed = |source| TableError::Read { file: self.file.clone(), line: number, source };
+                if !rows.next_row(&mut Cells::new(&mut self.record)).map_err(failed)? {
+                    return Ok(None);
+                }
+                *next += 1;
+                number
+            }
             Reader::Json { lines, first } => {
                 let next = match first.take() {
                     Some(first) => Some(first),
@@ -281,6 +333,27 @@ impl<R: Read> TableReader<R> {
             return Err(TableError::Width { file: self.file.clone(), line, given, expected });
         }
         Ok(Some(TableLine { file: &self.file, line, fields: &self.fields, record: &self.record }))
+    }
+}
+
+/// The separator of a line, or a description of what must be said because it may be one or another.
+fn separator_of(line: &[u8]) -> Result<Separator, String> {
+    let mut is_quoted = false;
+    let mut counts =
+        [(Separator::Comma, "commas", 0), (Separator::Semicolon, "semicolons", 0), (Separator::Tab, "tabs", 0)];
+    for byte in line {
+        is_quoted ^= *byte == b'"';
+        if let Some(found) = counts.iter_mut().find(|found| !is_quoted && found.0.byte() == *byte) {
+            found.2 += 1;
+        }
+    }
+    let mut found = counts.into_iter().filter(|(_, _, count)| *count > 0);
+    match (found.next(), found.next()) {
+        (None, _) => Ok(Separator::Comma),
+        (Some((separator, ..)), None) => Ok(separator),
+        (Some((_, one, _)), Some((_, other, _))) => Err(format!(
+            "{one} or {other} may separate its columns: say which with --separator (columns.separator in the spec)"
+        )),
     }
 }
 

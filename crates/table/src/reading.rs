@@ -74,8 +74,9 @@ impl Reading {
     /// An empty file, or one whose first line cannot be read.
     pub fn open<R: Read>(&self, name: &str, source: R, format: Format) -> Result<TableReader<R>, TableError> {
         match (format, self.columns.no_header) {
-            (Format::Csv, true) => TableReader::headless(name, source),
-            _ => TableReader::new(name, source, format),
+            (Format::Csv, true) => TableReader::headless(name, source, self.columns.separator),
+            (Format::Csv, false) => TableReader::csv(name, source, self.columns.separator),
+            (Format::Ndjson, _) => TableReader::new(name, source, format),
         }
     }
 
@@ -143,7 +144,7 @@ impl Reading {
 
     /// Returns the name of a column in errors, given its default name.
     pub fn column_of(&self, field: &str) -> String {
-        let ColumnsSpec { time, user, value, no_header } = &self.columns;
+        let ColumnsSpec { time, user, value, no_header, .. } = &self.columns;
         let series = self.series.as_ref().map(|series| series.column.clone());
         let given = match field {
             "series" => &series,
@@ -176,7 +177,7 @@ impl Reading {
             table.keep(&kept, names[1], names[2]);
             return Ok((std::array::from_fn(|place| place), of_series.map(|_| N)));
         }
-        let ColumnsSpec { time, user, value, no_header } = &self.columns;
+        let ColumnsSpec { time, user, value, no_header, .. } = &self.columns;
         let mut places = Vec::with_capacity(N + 1);
         for (order, role) in all().enumerate() {
             let ((what, flag), name) = (ROLES[role], names[role]);
@@ -194,7 +195,9 @@ impl Reading {
                 )?
             } else {
                 table.only(name).map_err(|found| {
-                    table.bad_header(if found == 0 {
+                    table.bad_header(if found == 0 && table.is_in_memory() {
+                        self.lacks(role)
+                    } else if found == 0 {
                         format!("{}, or say --no-header if the first line is data", self.lacks(role))
                     } else {
                         format!("{found} columns are called {name:?}: rename all but the one with the {what}")
@@ -202,6 +205,7 @@ impl Reading {
                 })?
             });
         }
+        table.read_only(places.iter().copied());
         if let Some((first, second)) = same(&places) {
             let role = |place: usize| ROLES[all().nth(place).unwrap_or_default()];
             let ((first, one), (second, other)) = (role(first), role(second));

@@ -64,6 +64,19 @@ pub enum ColumnKind {
     Flag,
 }
 
+/// The content of a cell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Cell<'a> {
+    /// A non-negative integer.
+    Whole(u64),
+    /// A floating-point number; `None` for a variance that is not stated.
+    Number(Option<f64>),
+    /// A string.
+    Text(&'a str),
+    /// `true` or `false`.
+    Flag(bool),
+}
+
 /// Quotes a CSV field if it contains a comma, a quote or a line break.
 pub fn quoted(text: &str) -> Cow<'_, str> {
     if text.contains([',', '"', '\n', '\r']) {
@@ -178,6 +191,11 @@ impl ReleaseLayout {
         Self { clock, ..self }
     }
 
+    /// Returns the clock of its times.
+    pub const fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
     /// Returns the columns, in their order.
     pub fn columns(&self) -> Vec<Column> {
         let text = |name| Column { name, kind: ColumnKind::Text };
@@ -247,9 +265,38 @@ impl ReleaseLayout {
         format: Format,
         text: &mut String,
     ) -> Result<(), fmt::Error> {
+        self.lines(series, release, user, |line| line.write(format, text))
+    }
+
+    /// Passes the cells of a release's lines to `take`, line by line in the order of [`Self::columns`].
+    ///
+    /// # Errors
+    /// None in practice: writing to a string does not fail.
+    pub fn cells(
+        &self,
+        series: usize,
+        release: &Release,
+        user: Option<&str>,
+        mut take: impl FnMut(Cell<'_>),
+    ) -> Result<(), fmt::Error> {
+        let mut spent = String::new();
+        write!(spent, "{}", release.spent)?;
+        self.lines(series, release, user, |line| {
+            line.cells(&spent, &mut take);
+            Ok(())
+        })
+    }
+
+    fn lines(
+        &self,
+        series: usize,
+        release: &Release,
+        user: Option<&str>,
+        mut take: impl FnMut(Line<'_>) -> fmt::Result,
+    ) -> fmt::Result {
         let time = self.clock.time(release.timestamp);
         let series = self.series.get(series).map(String::as_str);
-        let mut line = |cells| Line { series, ..Line::new(release, time.as_deref(), cells) }.write(format, text);
+        let mut line = |cells| take(Line { series, ..Line::new(release, time.as_deref(), cells) });
         match &self.kind {
             Kind::Number => match release.statistic.number() {
                 Some(Number { value, variance }) => line(Cells::Number { value, variance: Stated::of(variance) }),
@@ -293,6 +340,30 @@ impl<'a> Line<'a> {
     const fn new(release: &'a Release, time: Option<&'a str>, cells: Cells<'a>) -> Self {
         let Release { timestamp, freshness, spent, seeded, .. } = release;
         Self { t: *timestamp, time, series: None, cells, freshness: freshness.name(), spent, seeded: *seeded }
+    }
+
+    fn cells(&self, spent: &str, take: &mut impl FnMut(Cell<'_>)) {
+        take(Cell::Whole(self.t));
+        [self.time, self.series].into_iter().flatten().for_each(|text| take(Cell::Text(text)));
+        let (texts, numbers) = match &self.cells {
+            Cells::Number { value, variance } => ([None, None], Some((*value, variance))),
+            Cells::Frequency { value, frequency: number, variance }
+            | Cells::Count { value, count: number, variance } => {
+                ([Some(value.as_ref()), None], Some((*number, variance)))
+            }
+            Cells::Node { first, last, frequency, variance } => {
+                ([Some(first.as_ref()), Some(last)], Some((*frequency, variance)))
+            }
+            Cells::Symbol { user, value } => ([Some(*user), Some(value)], None),
+        };
+        texts.into_iter().flatten().for_each(|text| take(Cell::Text(text)));
+        if let Some((number, variance)) = numbers {
+            take(Cell::Number(Some(number)));
+            take(Cell::Number(variance.0));
+        }
+        take(Cell::Text(self.freshness));
+        take(Cell::Text(spent));
+        take(Cell::Flag(self.seeded));
     }
 
     fn write(&self, format: Format, text: &mut String) -> fmt::Result {

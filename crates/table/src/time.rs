@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use jiff::Timestamp;
-use jiff::civil::{DateTime, Time};
+use jiff::civil::{Date, DateTime, Time};
 use jiff::fmt::temporal::Pieces;
 use jiff::tz::Offset;
+use serde::{Deserialize, Serialize};
 use tidegate::spec::{Every, InputSpec};
 
 /// Counters from here on are taken for seconds since 1970: it is March 1973.
@@ -24,9 +25,9 @@ type Expected = Cow<'static, str>;
 /// Turns times into timestamps, and timestamps into times of the same form.
 ///
 /// Without a length of timestamps, a time is a counter: the timestamp itself. With one, it is a date, a date-time, or a
-/// number of seconds or milliseconds since 1970, and its timestamp is `floor((time - origin) / every)`. All times of
-/// a table have the form and the offset from UTC of the first; a time without an offset counts as UTC. Dates and hours
-/// are those of the clock at that offset.
+/// number of seconds or milliseconds since 1970, and its timestamp is `floor((time - origin) / every)`. Months are
+/// counted by the calendar, from the month of the origin. All times of a table have the form and the offset from UTC of
+/// the first; a time without an offset counts as UTC. Dates and hours are those of the clock at that offset.
 ///
 /// A clone knows the form that either has read.
 ///
@@ -48,11 +49,22 @@ pub struct Clock {
     origin: i64,
     /// The offset that the origin was given with.
     zone: Option<Offset>,
+    /// The offset of the times of an earlier run, which this one goes on with.
+    kept: Option<Zone>,
     /// Whether timestamps share something, so that seconds in place of counters would tear them apart.
     shares: bool,
     form: Arc<OnceLock<Form>>,
     /// The last text and its timestamp: many lines have the same time.
     last: (String, u64),
+}
+
+/// Where the times of a table are local: it decides which times fall into a timestamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Zone {
+    /// Times without an offset from UTC: dates, and date-times of an unknown zone.
+    Unstated,
+    /// Times with this offset, in seconds. Seconds since 1970 have the offset 0.
+    Offset(i32),
 }
 
 /// The form of a table's times.
@@ -72,6 +84,14 @@ enum Form {
 }
 
 impl Form {
+    fn zone(&self) -> Zone {
+        match self {
+            Self::Date | Self::DateTime { zone: None, .. } => Zone::Unstated,
+            Self::DateTime { zone: Some((_, offset)), .. } => Zone::Offset(offset.seconds()),
+            Self::Seconds | Self::Milliseconds => Zone::Offset(0),
+        }
+    }
+
     const fn in_words(&self) -> &'static str {
         match self {
             Self::Date => "a date without a time of day, like the times before it",
@@ -82,8 +102,8 @@ impl Form {
     }
 }
 
-const A_TIME: &str = "a time: a date (2026-03-01), a date-time (2026-03-01T09:30:00Z), or the seconds or milliseconds \
-                      since 1970";
+const A_TIME: &str = "a time: a date (2026-03-01, not 20260301), a date-time (2026-03-01T09:30:00Z), or the seconds \
+                      or milliseconds since 1970";
 
 impl Clock {
     /// A clock for the times of a table.
@@ -100,11 +120,18 @@ impl Clock {
                     (seconds, zone.map(|(_, offset)| offset))
                 }
                 Some((Form::DateTime { .. }, _)) => {
-                    return Err("timestamps of days or weeks begin at midnight: leave the time of day out".into());
+                    return Err(
+                        "timestamps of days, weeks or months begin at midnight: leave the time of day out".into()
+                    );
                 }
                 _ => return Err("expected a date (2026-03-01) or a date-time (2026-03-01T09:30:00Z)".into()),
             },
         };
+        if input.every.is_some_and(|every| every.months().is_some())
+            && month_of(origin).and_then(first_of) != Some(origin)
+        {
+            return Err("timestamps of months begin on the first day of one, as in origin = \"2026-01-01\"".into());
+        }
         Ok(Self { every: input.every, origin, zone, ..Self::default() })
     }
 
@@ -122,6 +149,16 @@ impl Clock {
     /// Rejects counters that look like seconds since 1970: for streams with a delay or a window of several timestamps.
     pub const fn refuse_seconds(&mut self) {
         self.shares = true;
+    }
+
+    /// Rejects times of another offset than those of an earlier run: they would fall into other timestamps.
+    pub const fn keep_zone(&mut self, zone: Option<Zone>) {
+        self.kept = zone;
+    }
+
+    /// Where the times are local; `None` before the first.
+    pub fn zone(&self) -> Option<Zone> {
+        self.form.get().map(Form::zone).or(self.kept)
     }
 
     /// Whether timestamps have times.
@@ -147,6 +184,9 @@ impl Clock {
         {
             return Err(format!("the offset from UTC of the origin, {expected}: convert all times to it").into());
         }
+        if let Some(kept) = self.kept.filter(|kept| *kept != form.zone()) {
+            return Err(as_kept(kept));
+        }
         let known = self.form.get_or_init(|| form.clone());
         let offset = |zone: &Option<(String, Offset)>| zone.as_ref().map(|(_, offset)| *offset);
         match (known, &form) {
@@ -159,10 +199,7 @@ impl Clock {
             (known, form) if known != form => return Err(known.in_words().into()),
             _ => {}
         }
-        let length = i64::try_from(every.seconds()).unwrap_or(i64::MAX);
-        let timestamp = seconds.checked_sub(self.origin).map(|since| since.div_euclid(length));
-        let timestamp = timestamp.and_then(|timestamp| u64::try_from(timestamp).ok());
-        let timestamp = timestamp.ok_or_else(|| {
+        let timestamp = self.number_of(every, seconds).ok_or_else(|| {
             let origin = self.time(0).unwrap_or_default();
             Cow::from(format!("a time from {origin} on, where timestamp 0 begins: origin names another beginning"))
         })?;
@@ -170,6 +207,24 @@ impl Clock {
         self.last.0.push_str(text);
         self.last.1 = timestamp;
         Ok(timestamp)
+    }
+
+    /// The timestamp of a second of the local clock; `None` before the origin.
+    fn number_of(&self, every: Every, seconds: i64) -> Option<u64> {
+        let (since, length) = match every.months() {
+            None => (seconds.checked_sub(self.origin)?, every.seconds()?),
+            Some(months) => (month_of(seconds)? - month_of(self.origin)?, months),
+        };
+        u64::try_from(since.div_euclid(i64::try_from(length).ok()?)).ok()
+    }
+
+    /// The second of the local clock at which a timestamp begins; `None` where it is too late for a clock.
+    fn beginning(&self, every: Every, timestamp: u64) -> Option<i64> {
+        let after = |length: u64| i64::try_from(timestamp.checked_mul(length)?).ok();
+        match every.months() {
+            None => after(every.seconds()?)?.checked_add(self.origin),
+            Some(months) => first_of(month_of(self.origin)?.checked_add(after(months)?)?),
+        }
     }
 
     fn counter(&self, text: &str) -> Result<u64, Expected> {
@@ -190,16 +245,23 @@ impl Clock {
         Ok(counter)
     }
 
+    /// Returns the beginning of a timestamp in seconds since 1970 by the local clock; `None` for counters.
+    pub fn seconds(&self, timestamp: u64) -> Option<i64> {
+        Some(self.beginning(self.every?, timestamp).unwrap_or(i64::MAX))
+    }
+
     /// Returns the time at which a timestamp begins, in the form of the table; `None` for counters.
     pub fn time(&self, timestamp: u64) -> Option<String> {
-        let every = self.every?;
-        let seconds = i128::from(timestamp) * i128::from(every.seconds()) + i128::from(self.origin);
-        let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+        let (every, seconds) = (self.every?, self.seconds(timestamp)?);
         let iso = if every.is_days() {
             Form::Date
         } else {
             let written = |zone: Offset| if zone == Offset::UTC { "Z".to_owned() } else { zone.to_string() };
-            Form::DateTime { separator: 'T', precision: 8, zone: self.zone.map(|zone| (written(zone), zone)) }
+            let kept = match self.kept {
+                Some(Zone::Offset(seconds)) => Offset::from_seconds(seconds).ok(),
+                _ => None,
+            };
+            Form::DateTime { separator: 'T', precision: 8, zone: self.zone.or(kept).map(|zone| (written(zone), zone)) }
         };
         let form = self.form.get().unwrap_or(&iso);
         let (separator, precision, zone) = match form {
@@ -240,12 +302,54 @@ impl Clock {
     }
 }
 
+/// Describes a time with the offset of an earlier run.
+fn as_kept(kept: Zone) -> Expected {
+    let offset = match kept {
+        Zone::Unstated => {
+            return "a time without an offset from UTC, like those of the last run: with another offset, times would \
+                    fall into other timestamps of the same budget"
+                .into();
+        }
+        Zone::Offset(0) => "Z (UTC)".to_owned(),
+        Zone::Offset(seconds) => Offset::from_seconds(seconds).map_or_else(|_| String::new(), |zone| zone.to_string()),
+    };
+    format!(
+        "the offset from UTC of the last run, {offset}: with another one, times would fall into other timestamps of \
+         the same budget; convert all times to it"
+    )
+    .into()
+}
+
+/// The number of the month of a second of the local clock, from the year 0.
+fn month_of(seconds: i64) -> Option<i64> {
+    let local = Offset::UTC.to_datetime(Timestamp::from_second(seconds).ok()?);
+    Some(12 * i64::from(local.year()) + i64::from(local.month()) - 1)
+}
+
+/// The second of the local clock at which a month begins.
+fn first_of(month: i64) -> Option<i64> {
+    let year = i16::try_from(month.div_euclid(12)).ok()?;
+    let first = Date::new(year, i8::try_from(month.rem_euclid(12)).ok()? + 1, 1).ok()?;
+    Some(Offset::UTC.to_timestamp(first.to_datetime(Time::midnight())).ok()?.as_second())
+}
+
+/// Whether a number reads as a date without hyphens, such as 20260301.
+fn is_compact_date(text: &str) -> bool {
+    let part = |range: std::ops::Range<usize>| text.get(range).and_then(|part| part.parse::<u16>().ok());
+    let date = (part(0..4), part(4..6), part(6..8));
+    text.len() == 8 && matches!(date, (Some(1900..=2199), Some(1..=12), Some(1..=31)))
+}
+
 /// Returns the form of a time, and its seconds since 1970 by the local clock, rounded down.
 fn parse(text: &str) -> Option<(Form, i64)> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     if !whole.is_empty() && is_digits(whole) {
         let number: u64 = whole.parse().ok().filter(|_| is_digits(fraction))?;
+        // As seconds, it would be a day of 1970.
+        if is_compact_date(text) {
+            return None;
+        }
         let is_milliseconds = number >= LIKE_MILLISECONDS;
         let seconds = i64::try_from(if is_milliseconds { number / 1_000 } else { number }).ok()?;
         return Some((if is_milliseconds { Form::Milliseconds } else { Form::Seconds }, seconds));
@@ -298,6 +402,10 @@ mod tests {
             ("1d", "2026-03-01", 20_513, "2026-03-01"),
             ("1w", "2026-03-01", 2_930, "2026-02-23"),
             ("1w", "2026-03-02", 2_931, "2026-03-02"),
+            ("1mo", "2026-03-31", 674, "2026-03-01"),
+            ("1mo", "2024-02-29T23:59:59Z", 649, "2024-02-01T00:00:00Z"),
+            ("1 quarter", "2026-03-01", 224, "2026-01-01"),
+            ("1y", "1772323200", 56, "1767225600"),
             ("1h", "1970-01-02T03:59", 27, "1970-01-02T03:00"),
             ("1h", "1970-01-02 03:59:59.250", 27, "1970-01-02 03:00:00.000"),
             ("1h", "1970-01-01T23:30:00-05:00", 23, "1970-01-01T23:00:00-05:00"),
@@ -312,6 +420,56 @@ mod tests {
         }
         let origin = Some("2026-03-01T06:00+01:00");
         assert_eq!(there_and_back("6h", origin, "2026-03-02T07:00+01:00"), (4, "2026-03-02T06:00+01:00".to_owned()));
+    }
+
+    #[test]
+    fn months_are_those_of_the_calendar() {
+        for month in 0..2_000_u64 {
+            let mut clock = clock("1mo", Some("1999-11-01"));
+            let begins = clock.time(month).unwrap();
+            let (year, of_year) = (1999 + (10 + month) / 12, (10 + month) % 12 + 1);
+            assert_eq!(begins, format!("{year}-{of_year:02}-01"));
+            assert_eq!(clock.timestamp(&begins), Ok(month));
+            assert_eq!(clock.timestamp(&format!("{year}-{of_year:02}-28")), Ok(month));
+        }
+        let origin = |origin: &str| {
+            let (every, origin) = ("3mo".parse().ok(), Some(origin.to_owned()));
+            Clock::new(&InputSpec { every, origin, ..InputSpec::default() }).map(|_| ())
+        };
+        assert!(origin("2026-02-01").is_ok() && origin("2026-02-01T00:00+01:00").is_ok());
+        assert!(origin("2026-02-02").unwrap_err().contains("on the first day"));
+        let before = clock("1mo", Some("2026-03-01")).timestamp("2026-02-28").unwrap_err();
+        assert!(before.starts_with("a time from 2026-03-01 on"), "{before}");
+        assert_eq!(clock("1y", None).time(u64::MAX).unwrap(), "");
+    }
+
+    #[test]
+    fn an_earlier_run_fixes_the_offset() {
+        let refused = |every: &str, earlier: &str, time: &str| {
+            let mut first = clock(every, None);
+            first.timestamp(earlier).unwrap();
+            let mut next = clock(every, None);
+            next.keep_zone(first.zone());
+            assert_eq!(next.zone(), first.zone());
+            next.timestamp(time).err().map(Cow::into_owned)
+        };
+        for (every, earlier, time) in [
+            ("1d", "2026-03-01", "2026-03-02T00:00"),
+            ("1h", "2026-03-01T09:00+01:00", "2026-03-01 11:00:00+0100"),
+            ("1h", "2026-03-01T09:00Z", "1772409600"),
+            ("1h", "1772409600", "1772409600000"),
+        ] {
+            assert_eq!(refused(every, earlier, time), None, "{earlier} {time}");
+        }
+        for (every, earlier, time, why) in [
+            ("1h", "2026-03-01T09:00+01:00", "2026-03-02T09:00Z", "the last run, +01:"),
+            ("1h", "2026-03-01T09:00Z", "2026-03-02T09:00+01:00", "the last run, Z (UTC):"),
+            ("1h", "2026-03-01T09:00Z", "2026-03-02T09:00", "the last run, Z (UTC):"),
+            ("1d", "2026-03-01", "1772409600", "without an offset from UTC, like those of the last run"),
+        ] {
+            let refused = refused(every, earlier, time).unwrap_or_default();
+            assert!(refused.contains(why), "{earlier} {time}: {refused}");
+        }
     }
 
     #[test]
@@ -331,6 +489,7 @@ mod tests {
             "2026-13-01",
             "01.03.2026",
             "03/01/2026",
+            "20260301",
             "2026-03-01T25:00",
             "-1",
             "1e9",

@@ -94,6 +94,7 @@ impl<R: Read> WideReader<R> {
             (0, of_series)
         } else {
             let ([place], series) = reading.find(&mut table, [0])?;
+            table.read_only(0..table.width());
             (place, series)
         };
         Ok(Self { lines: OneEach::new(table, reading, place, series) })

@@ -1,11 +1,14 @@
 //! [`Release`]: a published statistic, with its variance and cost.
 
+mod readable;
 mod spent;
 pub(crate) mod stated;
 
 use serde::{Deserialize, Serialize};
 
 use crate::tree::Tree;
+pub use readable::readable;
+pub(crate) use readable::readable_variance;
 pub use spent::{ClassSpend, Spent};
 
 /// The variance of a number whose error is not known: infinite. Such a number has no interval. Tables leave the

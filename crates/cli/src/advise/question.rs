@@ -11,7 +11,7 @@ use tidegate_lab::metrics::Metric;
 use super::{Advise, KindName, TrustName, UnknownQuantity, refused};
 use crate::arguments::domain;
 use crate::failure::Failure;
-use crate::spec::Spec;
+use crate::input::Input;
 
 const DEFAULT_WINDOW: NonZeroU64 = NonZeroU64::MIN.saturating_add(19);
 
@@ -35,7 +35,7 @@ impl Advise {
 
     /// The question of a spec. --population replaces the spec's, and is needed where the spec has none.
     fn of_spec(&self, name: &str) -> Result<Question, Failure> {
-        let spec = Spec::read(name)?;
+        let spec = Input::spec(name)?;
         // Of several series, each has its share of epsilon.
         let of_one = match spec.stream.input().split() {
             Ok(Some(series)) => spec.stream.of_one_series(series.most),
@@ -44,7 +44,7 @@ impl Advise {
         };
         let of_one = of_one.map_err(|error| spec.refused(&error))?;
         let question = Question::of_spec(&of_one, self.population).map_err(|error| match error {
-            AdviseError::Spec(error) => spec.refused(&error),
+            AdviseError::Spec(error) => spec.refused(&error).into(),
             other => refused(other),
         })?;
         let classes = question.classes();

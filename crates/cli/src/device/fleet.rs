@@ -27,10 +27,12 @@ use tidegate_lab::{CountStream, DataStream, datasets};
 use super::connection::Connection;
 use super::polling::Polling;
 use super::population::{Dealt, Member, Population, identity, noise_stream};
+use tidegate_release::gate::Reader;
+
 use crate::arguments::at_least_one;
 use crate::evaluate::cannot_load;
 use crate::failure::{Failure, complain};
-use crate::output::{Output, Reader};
+use crate::output::Output;
 
 /// Simulate a fleet of devices that answer a collector over HTTP.
 ///

@@ -22,9 +22,11 @@ use tidegate_kernel::oracle::Report;
 use super::connection::{Connection, explain};
 use super::polling::Polling;
 use super::values::{Names, Values};
+use tidegate_release::gate::Reader;
+
 use crate::arguments::at_least_one;
 use crate::failure::{Failure, complain};
-use crate::output::{Output, Reader};
+use crate::output::Output;
 
 /// Run one device: it answers a collector's questions within its own ledger, and trusts nobody.
 ///

@@ -1,7 +1,7 @@
 //! The header of a table: the only line of it that `tidegate new` looks at.
 
-use tidegate::spec::InputSpec;
-use tidegate_table::{Format, TableReader};
+use tidegate::spec::{InputSpec, ValuesSpec};
+use tidegate_table::{Format, Reading};
 
 use crate::failure::{Failure, complain};
 use crate::input::Input;
@@ -19,10 +19,11 @@ pub(super) struct Header {
 
 impl Header {
     /// Reads the first line of a table; a header is no data, and a line that looks like data is rejected unseen.
-    pub(super) fn read(file: &str) -> Result<Self, Failure> {
+    pub(super) fn read(file: &str, input: &InputSpec) -> Result<Self, Failure> {
         let format = TableFormat::of(file);
         let Input { name, source } = format.open(file)?;
-        let table = TableReader::new(&name, source, format.text()).map_err(Failure::input)?;
+        let reading = Reading::of(input).map_err(Failure::input)?;
+        let table = reading.open(&name, source, format.text()).map_err(Failure::input)?;
         let names: Vec<String> = table.header().map(str::to_owned).collect();
         let is_data = |name: &String| name.trim().is_empty() || name.starts_with(|first: char| first.is_ascii_digit());
         if format.text() == Format::Csv && names.iter().any(is_data) {
@@ -57,10 +58,38 @@ impl Header {
         Ok(())
     }
 
-    /// Names of the columns but one, as `--domain` takes them.
-    pub(super) fn columns_but(&self, column: Option<&str>) -> Option<String> {
-        let names: Vec<&str> = self.names.iter().map(String::as_str).filter(|name| Some(*name) != column).collect();
-        (!names.is_empty()).then(|| names.join(","))
+    /// The values of a table of counts: the columns but that of the times, which must be those that were given.
+    pub(super) fn values(&self, input: &InputSpec, given: Option<&ValuesSpec>) -> Result<ValuesSpec, Failure> {
+        let names = || self.names.iter().filter(|name| Some(*name) != input.columns.time.as_ref());
+        let spec = ValuesSpec::Names(names().map(|name| name.trim().to_owned()).collect());
+        let values = spec.values().map_err(|error| self.problem(format_args!("as columns of counts: {error}")))?;
+        let has = |name: &str| names().any(|column| column.trim() == name);
+        if has("value") && (has("user") || values.count() == 1) {
+            let row = if has("user") { "user" } else { "number" };
+            return Err(
+                self.problem(format_args!("counts have a column for each value; for this table say --row {row}"))
+            );
+        }
+        let Some(given) = given else {
+            let is_user = |name: &&String| USERS.iter().any(|part| name.to_lowercase().contains(part));
+            return match names().find(is_user) {
+                Some(name) => Err(self.problem(format_args!(
+                    "{name:?} looks like a column of users: say --row user, or name the values with --domain NAME,.. \
+                     if it is one"
+                ))),
+                None => Ok(spec),
+            };
+        };
+        let domain = given.values().map_err(Failure::run)?;
+        let lacks = (0..domain.count()).map(|value| domain.name(value)).find(|name| values.find(name).is_none());
+        let extra = (0..values.count()).map(|value| values.name(value)).find(|name| domain.find(name).is_none());
+        match (lacks, extra) {
+            (None, None) => Ok(given.clone()),
+            (Some(name), _) => Err(self.problem(format_args!("it has no column for the value {name:?} of --domain"))),
+            (None, Some(name)) => Err(self.problem(format_args!(
+                "--domain lacks the column {name:?}: counts have the time and a column for each value, and no others"
+            ))),
+        }
     }
 
     /// The column of this name, or else the only one that is free and has a telling name, or is the only one left.

@@ -143,6 +143,13 @@ enum Exactness {
     Error(f64),
 }
 
+/// The possible values.
+#[derive(Clone, Debug)]
+enum Domain {
+    Numbers(DomainSpec),
+    Values(ValuesSpec),
+}
+
 /// All answers.
 struct Answers {
     data: Data,
@@ -152,8 +159,11 @@ struct Answers {
     keys: Map<String, Value>,
 }
 
-/// Epsilons that --error chooses from.
-const LADDER: [&str; 8] = ["0.05", "0.1", "0.2", "0.5", "1", "2", "5", "10"];
+/// Epsilons that --error chooses from: those of two digits from 0.05 to 10, in thousandths.
+fn ladder() -> Vec<u32> {
+    let decades = [(50, 1), (10, 10), (10, 100)].into_iter();
+    decades.flat_map(|(first, unit)| (first..100).map(move |digits| digits * unit)).chain([10_000]).collect()
+}
 
 impl New {
     pub(crate) fn run(&self) -> Result<(), Failure> {
@@ -195,14 +205,21 @@ impl New {
         interview.complete()?;
         let Some(row) = row else { return Err(Failure::run("there is no row")) };
         self.refuse_unused(row)?;
+        // What is wrong with an answer is told before other answers are asked for.
+        let wrong = |why: String| Failure::input(format_args!("--domain: {why}"));
+        let mut domain = self.domain.as_deref().map(|text| self.domain_of(row, text)).transpose().map_err(wrong)?;
         let mut input = InputSpec::default();
         self.table.apply(&mut input);
         let header = match &self.table_file {
-            Some(file) if !input.columns.no_header => Some(Header::read(file)?),
+            Some(file) if !input.columns.no_header => Some(Header::read(file, &input)?),
             _ => None,
         };
         if let Some(header) = &header {
             header.complete(&mut input, matches!(row, Row::User | Row::Symbol), row != Row::Counts)?;
+            if row == Row::Counts {
+                let given = domain.as_ref().and_then(Domain::values);
+                domain = Some(Domain::Values(header.values(&input, given)?));
+            }
         }
         let trust = match row {
             Row::User => {
@@ -212,12 +229,11 @@ impl New {
             Row::Counts | Row::Number => Some(TrustName::Curator),
             Row::Symbol => Some(TrustName::Device),
         };
-        let named = (row == Row::Counts).then(|| header.as_ref()?.columns_but(input.columns.time.as_deref())).flatten();
         let (option, question) = match row {
             Row::Number => ("--domain LO..HI", "Between which numbers do readings lie? Public, never taken from data"),
             _ => ("--domain NAME,..|N", "Which values are there, or how many? Public, never taken from data"),
         };
-        let domain = interview.ask(self.domain.clone().or(named), option, question, |text| Ok(text.to_owned()))?;
+        let domain = interview.ask(domain, option, question, |text| self.domain_of(row, text))?;
         let protects = if row == Row::Number {
             let question =
                 "What is protected: the whole reading, or one contributor, who changes it by at most CHANGE?";
@@ -247,13 +263,16 @@ impl New {
             return Err(missing());
         };
         let mut keys = Map::new();
-        let data = match row {
-            Row::Number => self.numbers(&domain, protects.ok_or_else(missing)?)?,
-            Row::User | Row::Counts => {
-                let population = population.ok_or_else(missing)?;
-                Data::Counts { domain: values(&domain, &mut keys)?, population }
+        let data = match domain {
+            Domain::Numbers(domain) => numbers(domain, protects.ok_or_else(missing)?)?,
+            Domain::Values(values) => {
+                let domain = values.values().map_err(Failure::run)?.count();
+                keys.insert("domain".to_owned(), serde_json::to_value(&values).map_err(Failure::run)?);
+                match (row, population) {
+                    (Row::Symbol, _) => Data::Symbols { domain },
+                    (_, population) => Data::Counts { domain, population: population.ok_or_else(missing)? },
+                }
             }
-            Row::Symbol => Data::Symbols { domain: values(&domain, &mut keys)? },
         };
         if let Value::Object(input) = serde_json::to_value(&input).map_err(Failure::run)? {
             keys.extend(input);
@@ -304,6 +323,8 @@ impl New {
             (self.protects.is_some(), "--protects", number),
             (self.resolution.is_some(), "--resolution", number),
             (self.delay > 0, "--delay", number || row == Row::Symbol),
+            (self.table.user().is_some(), "--user", matches!(row, Row::User | Row::Symbol)),
+            (self.table.value().is_some(), "--value", row != Row::Counts),
             (self.population.is_some(), "--population", users),
             (self.window.is_some(), "--window", users),
             (self.error.is_some(), "--error", row != Row::Symbol),
@@ -318,17 +339,18 @@ impl New {
         Ok(())
     }
 
-    fn numbers(&self, text: &str, protects: ProtectsSpec) -> Result<Data, Failure> {
-        let wrong = |error: &dyn std::fmt::Display| Failure::input(format_args!("--domain: {error}"));
-        let (low, high) = domain::<Decimal>(text).map_err(|error| wrong(&error))?;
-        let domain = DomainSpec { low, high, resolution: self.resolution, missing: None };
-        let epsilon = Epsilon::budget(1.0).map_err(Failure::run)?;
-        let settings = ScalarSpec::new(ScalarKind::Laplace, epsilon, domain, protects).settings();
-        let settings = settings.map_err(|error| match error.key() {
-            Some("protects") => Failure::input(format_args!("--protects: {error}")),
-            _ => wrong(&error),
-        })?;
-        Ok(Data::Numbers { grid: settings.grid, protects: settings.protects })
+    /// Parses the possible values of a kind of row.
+    fn domain_of(&self, row: Row, text: &str) -> Result<Domain, String> {
+        if row == Row::Number {
+            let (low, high) = domain::<Decimal>(text)?;
+            let domain = DomainSpec { low, high, resolution: self.resolution, missing: None };
+            return domain.grid().map(|_| Domain::Numbers(domain)).map_err(|error| error.to_string());
+        }
+        let spec = match text.parse() {
+            Ok(number) => ValuesSpec::Number(number),
+            Err(_) => ValuesSpec::Names(text.split(',').map(|name| name.trim().to_owned()).collect()),
+        };
+        spec.values().map(|_| Domain::Values(spec)).map_err(|error| error.to_string())
     }
 
     /// The recommendation at the epsilon that was given, or at the smallest one that is exact enough.
@@ -360,11 +382,13 @@ impl New {
         };
         // Bisection: the error falls with epsilon.
         let mut best: Option<Report> = None;
-        let (mut first, mut last) = (0, LADDER.len());
+        let ladder = ladder();
+        let (mut first, mut last) = (0, ladder.len());
         let mut least = f64::INFINITY;
         while first < last {
             let middle = first.midpoint(last);
-            let report = at(LADDER[middle].parse().map_err(Failure::run)?)?;
+            let epsilon = format!("{}.{:03}", ladder[middle] / 1_000, ladder[middle] % 1_000);
+            let report = at(epsilon.parse().map_err(Failure::run)?)?;
             least = least.min(report.error);
             if report.error <= target {
                 (best, last) = (Some(report), middle);
@@ -410,13 +434,18 @@ fn exactness(text: &str) -> Result<Exactness, String> {
     }
 }
 
-/// The number of values; their names, where they have some, become the key of the spec.
-fn values(text: &str, keys: &mut Map<String, Value>) -> Result<u32, Failure> {
-    let spec = match text.parse() {
-        Ok(number) => ValuesSpec::Number(number),
-        Err(_) => ValuesSpec::Names(text.split(',').map(|name| name.trim().to_owned()).collect()),
-    };
-    let values = spec.values().map_err(|error| Failure::input(format_args!("--domain: {error}")))?;
-    keys.insert("domain".to_owned(), serde_json::to_value(&spec).map_err(Failure::run)?);
-    Ok(values.count())
+impl Domain {
+    const fn values(&self) -> Option<&ValuesSpec> {
+        match self {
+            Self::Values(values) => Some(values),
+            Self::Numbers(_) => None,
+        }
+    }
+}
+
+fn numbers(domain: DomainSpec, protects: ProtectsSpec) -> Result<Data, Failure> {
+    let epsilon = Epsilon::budget(1.0).map_err(Failure::run)?;
+    let settings = ScalarSpec::new(ScalarKind::Laplace, epsilon, domain, protects).settings();
+    let settings = settings.map_err(|error| Failure::input(format_args!("--protects: {error}")))?;
+    Ok(Data::Numbers { grid: settings.grid, protects: settings.protects })
 }

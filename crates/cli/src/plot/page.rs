@@ -1,4 +1,4 @@
-//! Releases as SVG, and as an HTML page.
+//! Releases as a picture, and as an HTML page.
 
 use tidegate_plot::plot::{Axis, Chart, Panel, Point, Scale, Series};
 use tidegate_plot::report::{Block, Cell, HtmlReport, Section, Span, Table};
@@ -16,9 +16,8 @@ const fn place(timestamp: u64) -> f64 {
 }
 
 /// A picture of all series.
-pub(super) fn svg(shown: &Shown, title: &str) -> Result<String, Failure> {
-    let panels = shown.lines.iter().map(|line| panel(shown, line)).collect();
-    Chart::wide(title, panels).to_svg().map_err(Failure::run)
+pub(super) fn chart(shown: &Shown, title: &str) -> Chart {
+    Chart::wide(title, shown.lines.iter().map(|line| panel(shown, line)).collect())
 }
 
 fn panel(shown: &Shown, line: &Line) -> Panel {
@@ -54,7 +53,7 @@ fn panel(shown: &Shown, line: &Line) -> Panel {
 pub(super) fn html(shown: &Shown, title: &str, left_out: usize) -> Result<String, Failure> {
     let has_truth = shown.lines.iter().any(Line::has_truth);
     let mut chart = Section::new("chart", "Chart").with(Block::Picture {
-        svg: svg(shown, title)?,
+        svg: chart(shown, title).to_svg().map_err(Failure::run)?,
         caption: vec![Span::Plain(
             "Each band holds the truth with 95 % probability, as far as the noise tells.".to_owned(),
         )],

@@ -1,4 +1,4 @@
-//! [`Shown`]: releases as series of points, and the truth beside them.
+//! [`Shown`]: releases as series of points.
 
 use std::collections::{HashMap, HashSet};
 use std::io::Read;
@@ -141,28 +141,35 @@ impl Fields {
     }
 }
 
+/// Where the lines of a table go.
+#[derive(Default)]
+struct Places {
+    /// The number of each series and value.
+    numbers: HashMap<(String, String), usize>,
+    /// The order in which they are drawn.
+    ranks: Vec<u64>,
+}
+
 impl Shown {
     /// Reads releases; `name` is the name in errors.
     pub(super) fn read(name: &str, source: impl Read) -> Result<Self, Failure> {
         let mut table = Reading::default().detect(name, source).map_err(Failure::input)?;
         let fields = Fields::of(&table).map_err(Failure::input)?;
         let mut shown = Self { quantity: fields.quantity, lines: Vec::new(), times: Vec::new() };
-        let mut places = HashMap::new();
+        let mut places = Places::default();
         while let Some(line) = table.next_line().map_err(Failure::input)? {
             shown.add(&fields, &line, &mut places).map_err(Failure::input)?;
         }
+        let mut ranked: Vec<_> = places.ranks.into_iter().zip(shown.lines).collect();
+        ranked.sort_by_key(|(rank, _)| *rank);
+        shown.lines = ranked.into_iter().map(|(_, line)| line).collect();
         if shown.lines.is_empty() {
             return Err(Failure::input(table.bad_content("it has no releases")));
         }
         Ok(shown)
     }
 
-    fn add(
-        &mut self,
-        fields: &Fields,
-        line: &TableLine<'_>,
-        places: &mut HashMap<(String, String), usize>,
-    ) -> Result<(), TableError> {
+    fn add(&mut self, fields: &Fields, line: &TableLine<'_>, places: &mut Places) -> Result<(), TableError> {
         // Of a tree, its leaves.
         if let (Some(first), Some(last)) = (fields.name, fields.last)
             && line.text(first) != line.text(last)
@@ -177,14 +184,18 @@ impl Shown {
         };
         let name = fields.name.map_or("", |field| line.text(field));
         let series = fields.series.map_or("", |field| line.text(field));
-        let place = *places.entry((series.to_owned(), name.to_owned())).or_insert_with(|| {
+        let place = *places.numbers.entry((series.to_owned(), name.to_owned())).or_insert_with(|| {
             let (series, name) = (series.to_owned(), name.to_owned());
             self.lines.push(Line { series, name, samples: Vec::new(), truth: Vec::new() });
+            places.ranks.push(line.number_of_line());
             self.lines.len() - 1
         });
         let samples = &mut self.lines[place].samples;
-        // A leaf of a tree may be its own parent, and is released for both.
+        // A leaf of a tree may be its own parent, and is released for both. Leaves are in the order of the domain.
         if fields.last.is_some() && samples.last().is_some_and(|last| timestamp == last.timestamp) {
+            if samples.len() == 1 {
+                places.ranks[place] = line.number_of_line();
+            }
             return Ok(());
         }
         if samples.last().is_some_and(|last| timestamp <= last.timestamp) {
@@ -197,82 +208,6 @@ impl Shown {
             self.times.push((timestamp, line.text(time).to_owned()));
         }
         Ok(())
-    }
-
-    /// Reads the table that was released: `t,value`, `t,user,value`, or `t` and a count for each value. The field
-    /// `time` may stand for t.
-    pub(super) fn add_truth(&mut self, name: &str, source: impl Read) -> Result<(), Failure> {
-        let mut table = Reading::default().detect(name, source).map_err(Failure::input)?;
-        let header: Vec<String> = table.header().map(str::to_owned).collect();
-        let find = |name: &str| header.iter().position(|field| field == name);
-        let key = match (find("t"), find("time")) {
-            (Some(t), _) => (t, false),
-            (None, Some(time)) => (time, true),
-            (None, None) => return Err(Failure::input(table.bad_header("a field t or time is missing"))),
-        };
-        let timestamps: HashMap<&str, u64> = self.times.iter().map(|(t, time)| (time.as_str(), *t)).collect();
-        let timestamp = |line: &TableLine<'_>| -> Result<u64, TableError> {
-            if !key.1 {
-                return line.number(key.0, "a timestamp: a whole number, zero or more");
-            }
-            let released = timestamps.get(line.text(key.0)).copied();
-            released.ok_or_else(|| {
-                line.bad_field(key.0, "a time of the releases, as they write it: gather the table by timestamp")
-            })
-        };
-        // Counts by timestamp and value; a number has the empty name.
-        let mut counts: HashMap<(u64, String), f64> = HashMap::new();
-        let mut totals: HashMap<u64, f64> = HashMap::new();
-        if self.lines.iter().any(|line| !line.series.is_empty()) {
-            return Err(Failure::input(
-                "--truth goes with one series: --series NAME draws one, and the truth is its table",
-            ));
-        }
-        let value = find("value");
-        while let Some(line) = table.next_line().map_err(Failure::input)? {
-            let t = timestamp(&line).map_err(Failure::input)?;
-            match (self.quantity, value) {
-                (Quantity::Number, Some(value)) => {
-                    // Readings that are no numbers have no place in a chart.
-                    if let Ok(number) = line.finite(value, "a number") {
-                        counts.insert((t, String::new()), number);
-                    }
-                }
-                (Quantity::Number, None) => return Err(Failure::input(table.bad_header("a field value is missing"))),
-                (_, Some(value)) => {
-                    *counts.entry((t, line.text(value).trim().to_owned())).or_default() += 1.0;
-                    *totals.entry(t).or_default() += 1.0;
-                }
-                (_, None) => {
-                    for (field, name) in header.iter().enumerate().filter(|(_, name)| *name != "t" && *name != "time") {
-                        let count = line.finite(field, "a count").map_err(Failure::input)?;
-                        counts.insert((t, name.trim().to_owned()), count);
-                        *totals.entry(t).or_default() += count;
-                    }
-                }
-            }
-        }
-        let quantity = self.quantity;
-        for line in &mut self.lines {
-            let known = line.samples.iter().filter_map(|sample| {
-                let t = sample.timestamp;
-                let found = counts.get(&(t, line.name.clone())).copied();
-                match (quantity, found, totals.get(&t)) {
-                    (Quantity::Number, found, _) => found.map(|number| (t, number)),
-                    // Nobody held this value at a timestamp that others are present at.
-                    (Quantity::Count, found, Some(_)) => Some((t, found.unwrap_or(0.0))),
-                    (Quantity::Frequency, found, Some(total)) if *total > 0.0 => {
-                        Some((t, found.unwrap_or(0.0) / total))
-                    }
-                    _ => None,
-                }
-            });
-            line.truth = known.collect();
-        }
-        if self.lines.iter().any(Line::has_truth) {
-            return Ok(());
-        }
-        Err(Failure::input(table.bad_content("it has no timestamp of the releases")))
     }
 
     /// Keeps one series.

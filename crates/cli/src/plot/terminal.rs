@@ -229,7 +229,7 @@ mod tests {
         let mut shown = shown(
             "t,time,value,variance,freshness\n0,mon,0,1,fresh\n1,tue,4,1,fresh\n2,wed,8,1,fresh\n3,thu,4,1,fresh\n",
         );
-        shown.add_truth("truth", "t,value\n0,1\n1,4\n2,3\n3,5\n".as_bytes()).unwrap();
+        shown.add_truth("truth", "t,value\n0,1\n1,4\n2,3\n3,5\n".as_bytes(), None).unwrap();
         let canvas = Canvas { width: MARGIN + 20, coloured: false, unicode: false };
         let expected = "\
 numbers

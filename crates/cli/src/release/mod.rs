@@ -1,12 +1,10 @@
 //! `tidegate release`: reads a private stream and writes a stream that may be published.
 
-mod entries;
 mod format;
-mod gate;
-pub(crate) mod state;
-mod timeline;
+mod writer;
 
 use std::cell::Cell;
+use std::fs;
 use std::io::{self, IsTerminal, Read};
 use std::mem;
 #[cfg(unix)]
@@ -24,10 +22,16 @@ use tidegate::mechanisms::{self, Family, Mechanism};
 use tidegate::names::UnknownName;
 use tidegate::series::Series;
 use tidegate::spec::{DomainSpec, ProtectsSpec, ScalarSpec, SpecError, StreamSpec};
-use tidegate::stream::{Stream, StreamError};
+use tidegate::stream::Stream;
+use tidegate_release::entries::{Expected, Item};
+use tidegate_release::files::place as place_of;
+use tidegate_release::gate::{Gate, Reader};
+use tidegate_release::model_file::ModelFile;
+use tidegate_release::state::{self, Keeper, Saved};
+use tidegate_release::timeline::Timeline;
+use tidegate_release::{check_users, enrol, reading};
 use tidegate_table::releases::ReleaseLayout;
-use tidegate_table::time::Clock;
-use tidegate_table::{Format, Reading, long};
+use tidegate_table::{Format, Reading, TableReader};
 
 pub(crate) use format::TableFormat;
 
@@ -35,13 +39,10 @@ use crate::arguments::{domain, protects};
 use crate::columns::TableOptions;
 use crate::failure::{Failure, complain};
 use crate::input::Input;
-use crate::output::{Output, Reader, keep_apart, place as place_of};
-use crate::spec::Spec;
+use crate::output::{Output, keep_apart};
+use crate::plot;
 use crate::warnings::{self, Published};
-use entries::{Expected, Item};
-use gate::{Gate, Plotted, Sinks};
-use state::{Keeper, Saved};
-use timeline::Timeline;
+use writer::{Plotted, Sinks, Writer};
 
 /// Release a private stream: readings in, line by line, and out what may be published.
 ///
@@ -131,7 +132,7 @@ pub(crate) struct Release {
     #[arg(long, value_name = "FILE|-")]
     answers: Option<String>,
 
-    /// Draw what was released when the input ends: .svg, .html, or text. It is kept in memory until then
+    /// Draw what was released when the input ends: .svg, .png, .html, or text. It is kept in memory until then
     #[arg(long, value_name = "FILE|-")]
     plot: Option<String>,
 
@@ -193,6 +194,8 @@ fn mechanism(name: &str) -> Result<&'static Mechanism, UnknownName> {
 /// A spec with its source, for errors.
 struct Told<'a> {
     stream: StreamSpec,
+    /// Whether its model was learned with a seed.
+    seeded_model: bool,
     refused: Box<dyn Fn(&SpecError) -> Failure + 'a>,
 }
 
@@ -203,14 +206,24 @@ impl Release {
                 if name == "-" && self.input == "-" {
                     return Err(Failure::input("spec and readings cannot both come from standard input"));
                 }
-                Some(Spec::read(name)?)
+                Some(Input::spec(name)?)
             }
             None => None,
         };
         let mut told = match &from_file {
-            Some(spec) => Told { stream: spec.stream.clone(), refused: Box::new(|error| spec.refused(error)) },
-            None => Told { stream: self.numbers()?, refused: Box::new(|error| Failure::input(error)) },
+            Some(spec) => Told {
+                stream: spec.stream.clone(),
+                seeded_model: spec.seeded_model.is_some(),
+                refused: Box::new(|error| spec.refused(error).into()),
+            },
+            None => {
+                let refused = Box::new(|error: &SpecError| Failure::input(error));
+                Told { stream: self.numbers()?, seeded_model: false, refused }
+            }
         };
+        if let Some(path) = from_file.as_ref().and_then(|spec| spec.seeded_model.as_deref()) {
+            complain("warning", ModelFile::seeded_note(path));
+        }
         self.table.apply(told.stream.input_mut());
         match self.seed {
             Some(seed) => {
@@ -252,60 +265,36 @@ impl Release {
     fn release(&self, told: &Told<'_>, random: impl Randomness + Send + 'static) -> Result<(), Failure> {
         let refused = |error: SpecError| (told.refused)(&error);
         self.check_paths()?;
-        match (told.stream.family() == Family::Scalar, &self.state, &self.key) {
-            (true, Some(_), None) => {
-                return Err(Failure::input(
-                    "the state of a stream of numbers holds readings: --key must name a key file",
-                ));
-            }
-            (false, _, Some(_)) => {
-                return Err(Failure::input("--key is for streams of numbers: no other state holds raw values"));
-            }
-            _ => {}
-        }
+        state::check_key(&told.stream, self.state.is_some(), self.key.is_some())?;
         // An invalid spec is rejected before the state file is touched.
         let mut series = Series::new(told.stream.clone()).map_err(refused)?;
         let (keeper, saved) = self.keeper(&told.stream)?;
         let key = self.key.as_deref().map(|key| state::key(key, saved.is_none())).transpose()?;
+        let zone = saved.as_ref().and_then(|saved| saved.zone);
         if let Some(saved) = saved {
             series = Series::load(told.stream.clone(), &saved.stream, key.as_ref()).map_err(state::misfit)?;
         }
         self.enrol(&mut series)?;
-        let reading = reading_of(&told.stream).map_err(refused)?.after(series.last());
+        let mut reading = reading(&told.stream).map_err(refused)?.after(series.last());
+        reading.clock.keep_zone(zone);
         let shape = ReleaseLayout::of(&told.stream).map_err(refused)?;
         let shape = shape.with_clock(reading.clock.clone()).with_series(series.names());
+        let earlier = told.seeded_model || keeper.as_ref().is_some_and(Keeper::is_seeded);
+        let seeded = earlier || !random.provenance().is_private();
+        let timeline = Timeline::of(&series, self.through.as_deref(), &shape)?;
         let sinks = self.sinks(&series, &shape, keeper, key)?;
-        self.pass(series, shape, random, sinks, reading)
+        let writer = Writer::new(&series, shape, sinks, seeded);
+        self.pass(Gate::new(series, random, timeline, seeded, writer), reading)
     }
 
     /// Enrols the users of the user table, for mechanisms with classes.
     fn enrol(&self, series: &mut Series) -> Result<(), Failure> {
-        let classes = series.streams().first().and_then(Stream::classes);
-        let table = match (classes, &self.users) {
-            (None, None) => return Ok(()),
-            (None, Some(_)) => {
-                return Err(Failure::input("--users is for mechanisms in which each class has a guarantee of its own"));
-            }
-            (Some(_), None) => {
-                return Err(Failure::input(
-                    "each class has a guarantee of its own: --users must name a table with the fields user,class",
-                ));
-            }
-            (Some(_), Some(table)) => table,
-        };
+        check_users(series, self.users.is_some())?;
+        let Some(table) = &self.users else { return Ok(()) };
         let format = TableFormat::of(table);
         let Input { name, source } = format.open(table)?;
-        let mut there = Vec::new();
-        long::read_users(&name, source, format.text(), "class", |user, class| {
-            there.push(user.to_owned());
-            series.enrol(user, class).map_err(|error| match error {
-                StreamError::Entry { expected, .. } => expected.into(),
-                other => other.to_string().into(),
-            })
-        })
-        .map_err(Failure::input)?;
-        // Users who are no longer in the table have left.
-        series.keep_only(&there.iter().map(String::as_str).collect()).map_err(state::misfit)
+        let users = TableReader::new(name, source, format.text()).map_err(Failure::input)?;
+        Ok(enrol(series, users)?)
     }
 
     /// Checks that no other file shares a path with the state or its key, and that no output replaces an input.
@@ -329,6 +318,14 @@ impl Release {
             || (key.is_some() && key == lock)
         {
             return Err(Failure::input("state and key must be files of their own"));
+        }
+        let paid = [Some(&self.output), self.answers.as_ref()];
+        let holds = |path: &&&String| fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() > 0);
+        if let Some(path) = paid.iter().flatten().find(holds).filter(|_| self.state.is_some()) {
+            return Err(Failure::input(format_args!(
+                "{path} exists, and what the budget of an earlier run has paid for would be lost: name another file, \
+                 or move it away"
+            )));
         }
         let outputs = [Some(&self.output), self.answers.as_ref(), self.plot.as_ref()];
         let inputs = [Some(&self.input), self.spec.as_ref(), self.users.as_ref()];
@@ -357,7 +354,6 @@ impl Release {
         if keeper.as_ref().is_some_and(Keeper::is_seeded) && self.seed.is_none() {
             note("a run with a seed has contributed to this state, so what is released is not private");
         }
-        let timeline = self.timeline(series, shape)?;
         if let StreamSpec::Central(spec) = series.spec()
             && spec.protects_presence()
             && self.through.is_none()
@@ -390,12 +386,13 @@ impl Release {
         let of_one = series.streams().first().map_or(series.spec(), Stream::spec);
         notes.extend(warnings::of_spec(of_one).into_iter().map(|warning| ("warning", warning)));
         let published = Published::new(of_one, keeper.is_none());
-        Ok(Sinks { output, format: format.text(), answers, keeper, key, timeline, plot, notes, published })
+        Ok(Sinks { output, format: format.text(), answers, keeper, key, plot, notes, published })
     }
 
     /// The chart of `--plot`, before it has anything to show.
     fn plotted(&self, shape: &ReleaseLayout) -> Result<Option<Plotted>, Failure> {
         let Some(output) = self.plot.clone() else { return Ok(None) };
+        plot::check_name(&output)?;
         if shape.has_symbols() {
             return Err(Failure::input("--plot draws numbers, counts and frequencies; this stream releases symbols"));
         }
@@ -405,38 +402,12 @@ impl Release {
         Ok(Some(Plotted { output, table: String::new() }))
     }
 
-    /// Returns the timeline of the spec, if it has one.
-    fn timeline(&self, series: &Series, shape: &ReleaseLayout) -> Result<Option<Timeline>, Failure> {
-        match (series.spec().timeline(), &self.through) {
-            (None, None) => Ok(None),
-            (None, Some(_)) => Err(Failure::input("--through is for specs with a timeline, and this has none")),
-            (Some(spec), through) => {
-                let end = |text: &String| {
-                    // A clock of its own: the form of the input's times is that of the input.
-                    let clock = Clock::new(series.spec().input());
-                    clock.map_err(Into::into).and_then(|mut clock| clock.timestamp(text))
-                };
-                let through = through.as_ref().map(end).transpose();
-                let through =
-                    through.map_err(|expected| Failure::input(format_args!("--through: expected {expected}")));
-                Timeline::new(spec, through?, series.last(), shape.numbers()).map(Some)
-            }
-        }
-    }
-
     /// Passes the whole input through the streams.
-    fn pass(
-        &self,
-        series: Series,
-        shape: ReleaseLayout,
-        random: impl Randomness + Send + 'static,
-        sinks: Sinks,
-        reading: Reading,
-    ) -> Result<(), Failure> {
+    fn pass(&self, mut gate: Gate<impl Randomness + Send + 'static, Writer>, reading: Reading) -> Result<(), Failure> {
         let format = self.format.unwrap_or_else(|| TableFormat::of(&self.input));
         let (input, format) = (format.open(&self.input)?, format.text());
-        let expected = Expected::of(&series).ok_or_else(|| Failure::run("the stream takes no table"))?;
-        let shared = Arc::new(Mutex::new(State::Open(Box::new(Gate::new(series, shape, random, sinks)))));
+        let expected = Expected::of(gate.sink().1).ok_or_else(|| Failure::run("the stream takes no table"))?;
+        let shared = Arc::new(Mutex::new(State::Open(Box::new(gate))));
         #[cfg(unix)]
         end_on_signal(&shared)?;
         let progress = self.progress();
@@ -445,7 +416,7 @@ impl Release {
         // The lock is held until the process ends, so a signal handler that ends the stream finishes first.
         let mut state = lock(&shared);
         match mem::replace(&mut *state, State::Ended(Ok(()))) {
-            State::Open(gate) => read.and_then(|()| gate.complete()),
+            State::Open(gate) => read.and_then(|()| complete(*gate)),
             // The first outcome counts.
             State::Ended(outcome) => outcome,
         }
@@ -465,22 +436,24 @@ impl Release {
     }
 }
 
-/// Returns how the table is read.
-fn reading_of(spec: &StreamSpec) -> Result<Reading, SpecError> {
-    let input = spec.input();
-    let refused = |problem| SpecError::Input { key: "origin", problem };
-    let mut reading = Reading::of(input).map_err(refused)?;
-    let has_timeline = spec.timeline().is_some();
-    if input.every.is_some() && input.origin.is_none() && has_timeline && !spec.declares_timeline() {
-        let from_now = "every timestamp from 0 on is released, because presence is protected: say where timestamp 0 \
-                        begins, as in origin = \"2026-01-01\" in the spec or --origin 2026-01-01";
-        return Err(refused(from_now.to_owned()));
+/// Releases the rest of the timeline at the end of the input, and closes.
+fn complete<R: Randomness>(mut gate: Gate<R, Writer>) -> Result<(), Failure> {
+    match gate.end()? {
+        // The first empty timestamp closes the open one; without one, this does.
+        Reader::Listens => close(gate),
+        Reader::WentAway => Ok(()),
     }
-    // A timeline bounds the gaps, and its step says how far timestamps are apart.
-    if spec.shares_timestamps() && !has_timeline {
-        reading.clock.refuse_seconds();
-    }
-    Ok(reading)
+}
+
+/// Releases everything that is held back, and completes the outputs.
+fn close<R: Randomness>(mut gate: Gate<R, Writer>) -> Result<(), Failure> {
+    gate.finish()?;
+    // They tell of what was drawn, so the state comes first.
+    let notes = gate.notes();
+    let (series, _, writer) = gate.into_parts();
+    writer.close(&series)?;
+    notes.into_iter().for_each(|note| complain("note", note));
+    Ok(())
 }
 
 /// Reads until the input ends or the reader of the output goes away.
@@ -493,11 +466,12 @@ fn read_all<R: Randomness>(
     progress: &ProgressBar,
 ) -> Result<(), Failure> {
     let source = Prompt { source: input.source, shared };
-    let mut next = expected.read(&input.name, source, format, reading.clone()).map_err(Failure::input)?;
+    let table = reading.open(&input.name, source, format).map_err(Failure::input)?;
+    let mut next = expected.read(&input.name, table, reading.clone()).map_err(Failure::input)?;
     let is_open = Cell::new(true);
     let mut take = |Item { line, series, content }: Item<'_>| {
-        let taken = |gate: &mut Gate<R>| {
-            gate.push(series, content).map_err(|rejected| rejected.of_line(&input.name, line, &reading))
+        let taken = |gate: &mut Gate<R, Writer>| {
+            gate.push(series, content).map_err(|rejected| rejected.of_line(&input.name, line, &reading).into())
         };
         is_open.set(with_open(&mut lock(shared), taken));
     };
@@ -514,7 +488,7 @@ fn read_all<R: Randomness>(
 type Shared<R> = Arc<Mutex<State<R>>>;
 
 enum State<R> {
-    Open(Box<Gate<R>>),
+    Open(Box<Gate<R, Writer>>),
     /// By a signal, by a reader that went away, or by a failed write.
     Ended(Result<(), Failure>),
 }
@@ -527,7 +501,7 @@ fn lock<R>(shared: &Shared<R>) -> MutexGuard<'_, State<R>> {
 /// Runs `action` on an open gate, and closes the gate if the reader went away. Returns whether it is still open.
 fn with_open<R: Randomness>(
     state: &mut State<R>,
-    action: impl FnOnce(&mut Gate<R>) -> Result<Reader, Failure>,
+    action: impl FnOnce(&mut Gate<R, Writer>) -> Result<Reader, Failure>,
 ) -> bool {
     let State::Open(gate) = state else { return false };
     let outcome = match action(gate) {
@@ -555,7 +529,7 @@ fn end_on_signal<R: Randomness + Send + 'static>(shared: &Shared<R>) -> Result<(
         thread::spawn(move || {
             let mut state = lock(&shared);
             if let State::Open(gate) = mem::replace(&mut *state, State::Ended(Ok(()))) {
-                process::exit(gate.close().map_or_else(|failure| failure.complain().into(), |()| 0));
+                process::exit(close(*gate).map_or_else(|failure| failure.complain().into(), |()| 0));
             }
         });
         if signals.next().is_some() {
@@ -574,7 +548,11 @@ struct Prompt<'a, R> {
 
 impl<R: Randomness> Read for Prompt<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if !with_open(&mut lock(self.shared), Gate::hand_over) {
+        let hand_over = |gate: &mut Gate<R, Writer>| {
+            let (writer, series) = gate.sink();
+            writer.hand_over(series)
+        };
+        if !with_open(&mut lock(self.shared), hand_over) {
             return Err(io::Error::other("nobody reads what is released"));
         }
         self.source.read(buffer)

@@ -20,8 +20,8 @@ use tidegate_server::stream::Declaration;
 use super::config::{Config, Place};
 use super::open;
 use crate::failure::{Failure, complain};
-use crate::output::{Output, sync_folder_of};
-use crate::secret::create_private;
+use crate::output::Output;
+use tidegate_release::files::{create_private, sync_folder_of};
 
 /// Write a backup of a service's store.
 ///

@@ -3,7 +3,7 @@
 //! Paths are relative to the file. Secrets are in files of their own, which only the service may read. The variable
 //! [`STORE_VARIABLE`] can replace the address of a PostgreSQL store, which may contain a password.
 
-use std::env;
+use std::env::{self, VarError};
 use std::fmt;
 use std::net::SocketAddr;
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -11,15 +11,17 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use tidegate_server::http::auth::{TokenEntry, Tokens};
-use tidegate_server::http::{Limits, LogFormat, Rate, TlsFiles};
+use tidegate_server::http::{HttpSettings, Limits, LogFormat, Network, Rate, TlsFiles};
 use tidegate_server::stream::{Declaration, DeclarationError};
 use toml::Spanned;
 use toml::de::DeValue;
 
 use crate::failure::Failure;
-use crate::secret::check_private;
-use crate::spec::Spec;
-use crate::toml_file::{Table, Text, line_of};
+use tidegate_release::files::{check_folder, check_private};
+use tidegate_release::spec::Spec;
+use tidegate_release::toml_file::{Table, line_of};
+
+use crate::input::Input;
 
 /// Environment variable that overrides the store's address.
 pub(crate) const STORE_VARIABLE: &str = "TIDEGATE_STORE";
@@ -39,12 +41,19 @@ pub(crate) struct Config {
     pub(crate) tokens: Tokens,
     /// Whether metrics are readable without a token.
     pub(crate) public_metrics: bool,
+    /// Address of the listener for monitoring.
+    pub(crate) monitoring: Option<SocketAddr>,
+    /// Proxies, and the header in which they name their clients.
+    pub(crate) proxies: Vec<Network>,
+    pub(crate) client_header: String,
     pub(crate) limits: Limits,
     /// Most batches that wait for the disk.
     pub(crate) queue: usize,
     pub(crate) log: Log,
     /// The file with the key that signs webhooks.
     pub(crate) webhook_secret: Option<PathBuf>,
+    /// Networks besides the public Internet that may get messages.
+    pub(crate) webhook_networks: Vec<Network>,
     pub(crate) streams: Vec<Declaration>,
 }
 
@@ -67,31 +76,44 @@ pub(crate) enum Place {
     Postgres(String),
 }
 
+/// Why a text is no address of a store. It may contain a password, so it is not repeated.
+const NO_PLACE: &str = "this is neither a path nor an address that begins with postgres://; nothing of it is shown, \
+                        since it may contain a password";
+
 impl Place {
-    fn of(text: &str, folder: &Path) -> Self {
+    /// Parses an address. A text that looks like one is no path: its password would become the name of a file.
+    fn of(text: &str, folder: &Path) -> Result<Self, &'static str> {
+        let text = text.trim();
         if text.starts_with("postgres://") || text.starts_with("postgresql://") {
-            return Self::Postgres(text.to_owned());
+            return Ok(Self::Postgres(text.to_owned()));
         }
-        Self::Sqlite(folder.join(text))
+        let lower = text.to_ascii_lowercase();
+        let is_address =
+            ["://", "password", "passwd", "user=", "host=", "dbname="].iter().any(|part| lower.contains(part))
+                || lower.starts_with("postgres:")
+                || lower.starts_with("postgresql:")
+                || lower.split_once('@').is_some_and(|(before, _)| before.contains(':'));
+        if text.is_empty() || is_address { Err(NO_PLACE) } else { Ok(Self::Sqlite(folder.join(text))) }
     }
 
     /// Whether the address contains a password.
     fn has_password(&self) -> bool {
         let Self::Postgres(url) = self else { return false };
-        let authority = url.split_once("://").map_or("", |(_, rest)| rest).split(['/', '?']).next().unwrap_or_default();
-        authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':')) || url.contains("password=")
+        url.split_once('@').is_some_and(|(user, _)| user.matches(':').count() > 1) || url.contains("password=")
     }
 }
 
-/// Without user and password.
+/// Without user, password and parameters. Where these cannot be told from the host, without that.
 impl fmt::Display for Place {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Sqlite(path) => write!(formatter, "{}", path.display()),
             Self::Postgres(url) => {
                 let rest = url.split_once("://").map_or("", |(_, rest)| rest);
-                let rest = rest.split('?').next().unwrap_or_default();
-                write!(formatter, "postgres://{}", rest.rsplit('@').next().unwrap_or_default())
+                let (before, host) = rest.split_once('@').unwrap_or(("", rest));
+                let (host, parameters) = host.split_once('?').unwrap_or((host, ""));
+                let is_clear = !before.contains(['?', '/']) && !host.contains('@') && !parameters.contains('@');
+                write!(formatter, "postgres://{}", if is_clear { host } else { "…" })
             }
         }
     }
@@ -108,20 +130,51 @@ impl fmt::Debug for Place {
 #[serde(deny_unknown_fields, default)]
 struct WrittenLimits {
     connections: NonZeroUsize,
+    connections_per_address: NonZeroUsize,
     waiting: NonZeroUsize,
+    memory: NonZeroUsize,
     queue: NonZeroUsize,
     token_rate: Rate,
+    client_rate: Rate,
     address_rate: Rate,
 }
 
 /// Default of [`Config::queue`].
 const QUEUE: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1_023);
 
+/// Least memory for bodies, in MiB: an address may have half of it, and a body 8.
+const LEAST_MEMORY: usize = 16;
+
 impl Default for WrittenLimits {
     fn default() -> Self {
-        let Limits { connections, waiting, token_rate, address_rate, .. } = Limits::default();
+        let limits = Limits::default();
         let number = |number: usize| NonZeroUsize::new(number).unwrap_or(NonZeroUsize::MIN);
-        Self { connections: number(connections), waiting: number(waiting), queue: QUEUE, token_rate, address_rate }
+        Self {
+            connections: number(limits.connections),
+            connections_per_address: number(limits.connections_per_address),
+            waiting: number(limits.waiting),
+            memory: number(limits.memory >> 20),
+            queue: QUEUE,
+            token_rate: limits.token_rate,
+            client_rate: limits.client_rate,
+            address_rate: limits.address_rate,
+        }
+    }
+}
+
+impl WrittenLimits {
+    /// Returns the limits; `None` where too little memory is given.
+    fn limits(&self) -> Option<Limits> {
+        Some(Limits {
+            connections: self.connections.get(),
+            connections_per_address: self.connections_per_address.get(),
+            waiting: self.waiting.get(),
+            memory: Some(self.memory.get()).filter(|memory| *memory >= LEAST_MEMORY)?.checked_mul(1 << 20)?,
+            token_rate: self.token_rate,
+            client_rate: self.client_rate,
+            address_rate: self.address_rate,
+            ..Limits::default()
+        })
     }
 }
 
@@ -145,6 +198,10 @@ impl Default for Log {
 #[serde(deny_unknown_fields)]
 struct Written {
     listen: Option<SocketAddr>,
+    monitoring: Option<SocketAddr>,
+    #[serde(default)]
+    proxies: Vec<Network>,
+    client_header: Option<String>,
     #[serde(default)]
     insecure: bool,
     tls: Option<WrittenTls>,
@@ -160,6 +217,8 @@ struct Written {
     #[serde(default)]
     log: Log,
     webhook_secret: Option<PathBuf>,
+    #[serde(default)]
+    webhook_networks: Vec<Network>,
 }
 
 fn default_state() -> PathBuf {
@@ -180,8 +239,13 @@ struct WrittenStream {
 
 impl Config {
     pub(crate) fn read(name: &str) -> Result<Self, Failure> {
-        // A variable that is not valid text counts as absent.
-        Self::read_with(name, env::var(STORE_VARIABLE).ok().filter(|value| !value.is_empty()))
+        let store = match env::var(STORE_VARIABLE) {
+            Err(VarError::NotUnicode(_)) => {
+                return Err(Failure::input(format_args!("the variable {STORE_VARIABLE} is not valid UTF-8")));
+            }
+            store => store.ok().filter(|value| !value.is_empty()),
+        };
+        Self::read_with(name, store)
     }
 
     /// Reads a file and ignores the environment.
@@ -190,7 +254,7 @@ impl Config {
     }
 
     fn read_with(name: &str, store: Option<String>) -> Result<Self, Failure> {
-        let text = Text::read(name)?;
+        let text = Input::text(name)?;
         let path = Path::new(name);
         let folder = path.parent().unwrap_or(Path::new("."));
         let mut table = text.table()?;
@@ -198,21 +262,41 @@ impl Config {
         let streams = streams.map(|streams| declarations(&table, streams, folder)).transpose()?.unwrap_or_default();
         let (written, places) = table.read::<Written>()?;
         let Written { listen, insecure, tls, store: place, state, tokens, .. } = written;
-        let Written { public_metrics, limits, log, webhook_secret, .. } = written;
+        let Written { public_metrics, limits, log, webhook_secret, webhook_networks, .. } = written;
+        let Written { monitoring, proxies, client_header, .. } = written;
         let listen = match listen {
             Some(listen) => listen,
             None => LISTEN.parse().map_err(Failure::run)?,
         };
-        if !listen.ip().to_canonical().is_loopback() && tls.is_none() && !insecure {
+        let is_local = |address: SocketAddr| address.ip().to_canonical().is_loopback();
+        if let Some(monitoring) = monitoring
+            && !is_local(monitoring)
+            && !insecure
+        {
+            let message = "monitoring has no TLS, so whoever is on the way would read the tokens for metrics; listen \
+                           on this machine, or write insecure = true where the network is trusted";
+            return Err(places.error(Some("monitoring"), message).into());
+        }
+        let client_header = client_header.unwrap_or_else(|| HttpSettings::default().client_header);
+        if client_header.is_empty() || !client_header.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+            let expected = "expected the name of a header, such as x-forwarded-for";
+            return Err(places.error(Some("client_header"), expected).into());
+        }
+        if !is_local(listen) && tls.is_none() && !insecure {
             let message = "other machines would speak to it in plain text, and whoever is on the way would read their \
                            tokens; give it a certificate under [tls], or write insecure = true where something else \
                            encrypts";
-            return Err(places.error(Some("listen"), message));
+            return Err(places.error(Some("listen"), message).into());
         }
         let state = folder.join(state);
         let (from_file, place) = match (store, place) {
-            (Some(store), _) => (false, Place::of(&store, folder)),
-            (None, Some(place)) => (true, Place::of(&place, folder)),
+            (Some(store), _) => {
+                let place = Place::of(&store, folder);
+                (false, place.map_err(|error| Failure::input(format_args!("{STORE_VARIABLE}: {error}")))?)
+            }
+            (None, Some(place)) => {
+                (true, Place::of(&place, folder).map_err(|error| places.error(Some("store"), error))?)
+            }
             (None, None) => (false, Place::Sqlite(state.join("tidegate.db"))),
         };
         if from_file && place.has_password() {
@@ -227,9 +311,11 @@ impl Config {
             Tokens::new(entries.clone()).map_err(|error| places.error_at(line, Some("tokens"), error))?;
         }
         let tokens = Tokens::new(entries).map_err(Failure::input)?;
-        let WrittenLimits { connections, waiting, queue, token_rate, address_rate } = limits;
-        let (connections, waiting, queue) = (connections.get(), waiting.get(), queue.get());
-        let limits = Limits { connections, waiting, token_rate, address_rate, ..Limits::default() };
+        let queue = limits.queue.get();
+        let limits = limits.limits().ok_or_else(|| {
+            let message = format_args!("bodies and answers need {LEAST_MEMORY} MiB each at least");
+            places.error(Some("memory"), message)
+        })?;
         let tls = tls.map(|tls| TlsFiles { certificate: folder.join(tls.certificate), key: folder.join(tls.key) });
         let webhook_secret = webhook_secret.map(|path| folder.join(path));
         Ok(Self {
@@ -239,10 +325,14 @@ impl Config {
             state,
             tokens,
             public_metrics,
+            monitoring,
+            proxies,
+            client_header,
             limits,
             queue,
             log,
             webhook_secret,
+            webhook_networks,
             streams,
         })
     }
@@ -265,8 +355,18 @@ impl Config {
         secrets
     }
 
-    /// Rejects secrets that others can read.
+    /// Returns all folders that only the service may write to.
+    pub(crate) fn folders(&self) -> Vec<PathBuf> {
+        let mut folders = vec![self.state.clone()];
+        if let Place::Sqlite(path) = &self.store {
+            folders.extend(path.parent().filter(|folder| *folder != self.state).map(Path::to_owned));
+        }
+        folders
+    }
+
+    /// Rejects secrets that others can read, and folders that others can write to.
     pub(crate) fn check_secrets(&self) -> Result<(), Failure> {
+        self.folders().iter().try_for_each(|path| check_folder(path)).map_err(Failure::input)?;
         self.secrets().iter().try_for_each(|path| check_private(path)).map_err(Failure::input)
     }
 }
@@ -280,13 +380,13 @@ fn declarations<'a>(
     let span = streams.span();
     let entries = match streams.into_inner() {
         DeValue::Array(entries) => entries,
-        _ => return Err(table.error_at(&span, Some("streams"), "expected tables: [[streams]]")),
+        _ => return Err(table.error_at(&span, Some("streams"), "expected tables: [[streams]]").into()),
     };
     let mut declarations: Vec<Declaration> = Vec::new();
     for entry in entries {
         let span = entry.span();
         let DeValue::Table(entry) = entry.into_inner() else {
-            return Err(table.error_at(&span, Some("streams"), "expected tables: [[streams]]"));
+            return Err(table.error_at(&span, Some("streams"), "expected tables: [[streams]]").into());
         };
         let mut entry = table.inner(entry, span.clone());
         let spec = entry.take("spec");
@@ -298,10 +398,12 @@ fn declarations<'a>(
             DeValue::String(path) => {
                 let path = folder.join(&*path);
                 let name = path.to_str().ok_or_else(|| table.error_at(&spec_span, Some("spec"), "not valid UTF-8"))?;
-                Spec::read(name)?
+                Input::spec(name)?
             }
             DeValue::Table(inner) => Spec::of(table.inner(inner, spec_span))?,
-            _ => return Err(table.error_at(&spec_span, Some("spec"), "expected the path of a file, or a table")),
+            _ => {
+                return Err(table.error_at(&spec_span, Some("spec"), "expected the path of a file, or a table").into());
+            }
         };
         let (written, places) = entry.read::<WrittenStream>()?;
         let WrittenStream { name, tick, epoch, webhooks } = written;
@@ -309,15 +411,49 @@ fn declarations<'a>(
         let declaration = Declaration { name: name.into_inner(), tick, epoch, spec: spec.stream.clone(), webhooks };
         match declaration.check() {
             Ok(()) => {}
-            Err(DeclarationError::Spec(error)) => return Err(spec.refused(&error)),
-            Err(error @ DeclarationError::Webhook { .. }) => return Err(places.error(Some("webhooks"), error)),
-            Err(error) => return Err(table.error_at(&name_span, None, error)),
+            Err(DeclarationError::Spec(error)) => return Err(spec.refused(&error).into()),
+            Err(error @ DeclarationError::Webhook { .. }) => return Err(places.error(Some("webhooks"), error).into()),
+            Err(error) => return Err(table.error_at(&name_span, None, error).into()),
         }
         if declarations.iter().any(|other| other.name == declaration.name) {
             let message = format_args!("there is another stream {:?}", declaration.name);
-            return Err(table.error_at(&name_span, Some("name"), message));
+            return Err(table.error_at(&name_span, Some("name"), message).into());
         }
         declarations.push(declaration);
     }
     Ok(declarations)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_neither_shown_nor_taken_for_paths() {
+        let place = |text: &str| Place::of(text, Path::new("/srv"));
+        assert_eq!(place("state/tidegate.db"), Ok(Place::Sqlite("/srv/state/tidegate.db".into())));
+        for mistyped in [
+            "POSTGRES://user:hidden@host/db",
+            "postgres:user:hidden@host/db",
+            "postgre://user:hidden@host/db",
+            "host=/var/run/postgresql user=me password=hidden",
+            "user:hidden@host/db",
+            "",
+        ] {
+            assert_eq!(place(mistyped), Err(NO_PLACE), "{mistyped}");
+        }
+        for (url, shown) in [
+            ("postgres://user:hidden@host:5432/db", "postgres://host:5432/db"),
+            (" postgres://host/db?password=hidden\n", "postgres://host/db"),
+            ("postgres://user:hid?den@host/db", "postgres://…"),
+            ("postgres://user:hid/den@host/db", "postgres://…"),
+            ("postgres://user:hid@den@host/db", "postgres://…"),
+            ("postgres://host/db?password=hid@den", "postgres://…"),
+        ] {
+            let place = place(url).unwrap();
+            assert_eq!((place.to_string().as_str(), place.has_password()), (shown, true), "{url}");
+        }
+        assert!(!place("postgres://user@host/db").unwrap().has_password());
+    }
 }

@@ -1,8 +1,8 @@
 //! `tidegate doctor`: checks whether a service can run.
 
 use std::fs;
-use std::io;
-use std::net::TcpListener;
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -12,20 +12,20 @@ use tidegate_device::clock::{BootClock, UnknownClock};
 use tidegate_device::disk::Folder;
 use tidegate_server::http::certificate::check_files;
 use tidegate_server::store::backup::check_backup;
-use tidegate_server::store::mark::HighWater as _;
-use tidegate_server::store::{Marks, PostgresStore, Store, StoreError};
+use tidegate_server::store::mark::behind;
+use tidegate_server::store::{Marks, PostgresStore, StoreError};
 use tidegate_server::stream::Declaration;
 
 use super::config::{Config, Place};
-use super::open;
+use super::{files, open};
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::secret::{check_private, read_key};
+use tidegate_release::files::{check_folder, check_private, read_key};
 
 /// Look whether a service can run: its configuration, keys, store, marks, clock, disk, port and certificate.
 ///
-/// Each check is a line: ok, warn or fail, with what to do. Nothing is changed, and the service may run
-/// meanwhile. It exits with 1 if a check failed.
+/// Each check is a line: ok, warn or fail, with what to do. Nothing is written or made, and the service
+/// may run meanwhile. It exits with 1 if a check failed.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = "Example:\n  tidegate doctor --config /srv/tidegate/service.toml")]
 pub(crate) struct Doctor {
@@ -36,6 +36,10 @@ pub(crate) struct Doctor {
     /// Print an array with an object for each check
     #[arg(long)]
     json: bool,
+
+    /// Only ask the running service whether it is ready, as the health check of a container does
+    #[arg(long, conflicts_with = "json")]
+    ready: bool,
 }
 
 /// The result of a check.
@@ -88,6 +92,9 @@ const WATCHED: (Duration, Duration) = (Duration::from_millis(200), Duration::fro
 
 impl Doctor {
     pub(crate) fn run(&self) -> Result<(), Failure> {
+        if self.ready {
+            return ask(&Config::read(&self.config)?);
+        }
         let mut findings = Findings::default();
         match Config::read(&self.config) {
             Err(failure) => findings.add("config", Verdict::Fail, failure.to_string()),
@@ -138,12 +145,45 @@ fn examine(config: &Config, findings: &mut Findings) {
     clock(config, findings);
     steady(BootClock::new(), findings);
     space(config, findings);
+    open_files(config, findings);
     port(config, is_running, findings);
     certificate(config, findings);
 }
 
+/// Longest wait for an answer of the running service.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Asks the running service whether it is ready.
+fn ask(config: &Config) -> Result<(), Failure> {
+    let Some(address) = config.monitoring.or_else(|| config.tls.is_none().then_some(config.listen)) else {
+        return Err(Failure::input("with [tls], give an address for monitoring, which --ready can ask"));
+    };
+    // Where it listens on all addresses, this machine is one of them.
+    let local: SocketAddr = match address {
+        SocketAddr::V4(all) if all.ip().is_unspecified() => ([127, 0, 0, 1], all.port()).into(),
+        SocketAddr::V6(all) if all.ip().is_unspecified() => ([0, 0, 0, 0, 0, 0, 0, 1], all.port()).into(),
+        address => address,
+    };
+    let answer = || -> io::Result<String> {
+        let mut stream = TcpStream::connect_timeout(&local, PATIENCE)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.write_all(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
+        let mut answer = Vec::new();
+        stream.take(4_096).read_to_end(&mut answer)?;
+        Ok(String::from_utf8_lossy(&answer).into_owned())
+    };
+    match answer() {
+        Ok(answer) if answer.starts_with("HTTP/1.1 200 ") => Ok(()),
+        Ok(_) => Err(Failure::run(format_args!("the service at {local} is not ready; its log says why"))),
+        Err(error) => Err(Failure::run(format_args!("the service at {local} does not answer: {error}"))),
+    }
+}
+
 fn secrets(config: &Config, findings: &mut Findings) {
-    let mut problems: Vec<String> = config.secrets().iter().filter_map(|path| check_private(path).err()).collect();
+    let folders = config.folders();
+    let mut problems: Vec<String> = folders.iter().filter_map(|path| check_folder(path).err()).collect();
+    problems.extend(config.secrets().iter().filter_map(|path| check_private(path).err()));
     for path in [config.operator_key(), config.vault_key()] {
         match read_key(&path) {
             Ok(_) => {}
@@ -151,7 +191,7 @@ fn secrets(config: &Config, findings: &mut Findings) {
         }
     }
     if problems.is_empty() {
-        findings.add("secrets", Verdict::Ok, "nobody else can read the keys");
+        findings.add("secrets", Verdict::Ok, "nobody else can read the keys, or write to their folder");
     }
     problems.into_iter().for_each(|problem| findings.add("secrets", Verdict::Fail, problem));
 }
@@ -163,12 +203,10 @@ fn state(config: &Config, findings: &mut Findings) -> bool {
         findings.add("state", Verdict::Fail, format!("there is no folder {shown}; `tidegate init` makes one"));
         return false;
     }
-    let draft = config.state.join(format!(".doctor.{}", std::process::id()));
-    let written = fs::write(&draft, "x").and_then(|()| fs::remove_file(&draft));
-    if let Err(error) = written {
+    if let Err(error) = may_write(&config.state) {
         findings.add("state", Verdict::Fail, format!("{shown} cannot be written to: {error}"));
     }
-    match Folder::open(&config.state) {
+    match Folder::open_existing(&config.state) {
         Ok(_) => findings.add("state", Verdict::Ok, format!("{shown}; no service runs with it")),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
             findings.add("state", Verdict::Ok, format!("{shown}; a service runs with it"));
@@ -179,21 +217,49 @@ fn state(config: &Config, findings: &mut Findings) -> bool {
     false
 }
 
-/// Returns the streams of a store and their versions.
-fn store(config: &Config, findings: &mut Findings) -> Option<Vec<(String, u64)>> {
+/// Whether this user may create files in a folder.
+#[cfg(unix)]
+fn may_write(folder: &Path) -> io::Result<()> {
+    use rustix::fs::{Access, access};
+
+    Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
+}
+
+#[cfg(not(unix))]
+fn may_write(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// A stream as it is in the store.
+struct Stored {
+    name: String,
+    version: u64,
+    declaration: String,
+}
+
+/// Returns the streams of a store.
+fn store(config: &Config, findings: &mut Findings) -> Option<Vec<Stored>> {
     let shown = config.store.to_string();
-    let found: Result<Vec<(String, u64)>, StoreError> = match &config.store {
-        Place::Sqlite(path) if !path.exists() => {
-            findings.add("store", Verdict::Warn, format!("{shown} is not there, and is made at the next start"));
-            return Some(Vec::new());
-        }
-        Place::Sqlite(path) => {
-            check_backup(path).map(|found| found.into_iter().map(|found| (found.stream, found.version)).collect())
-        }
-        Place::Postgres(url) => PostgresStore::open(url).and_then(|store| {
-            store.check()?;
-            store.names()?.into_iter().map(|name| store.status(&name).map(|(_, version)| (name, version))).collect()
+    let made = |findings: &mut Findings, what: &str| {
+        findings.add("store", Verdict::Warn, format!("{shown} {what}, and is made at the next start"));
+        Some(Vec::new())
+    };
+    let found: Result<Vec<Stored>, StoreError> = match &config.store {
+        Place::Sqlite(path) if !path.exists() => return made(findings, "is not there"),
+        Place::Sqlite(path) => check_backup(path).map(|found| {
+            let stored = found.into_iter();
+            stored
+                .map(|found| Stored { name: found.stream, version: found.version, declaration: found.declaration })
+                .collect()
         }),
+        Place::Postgres(url) => match PostgresStore::inspect(url) {
+            Ok(None) => return made(findings, "has no tables"),
+            Ok(Some(found)) => Ok(found
+                .into_iter()
+                .map(|found| Stored { name: found.name, version: found.version, declaration: found.declaration })
+                .collect()),
+            Err(error) => Err(error),
+        },
     };
     match found {
         Ok(found) => {
@@ -212,54 +278,42 @@ fn store(config: &Config, findings: &mut Findings) -> Option<Vec<(String, u64)>>
     }
 }
 
-fn marks(config: &Config, found: Option<Vec<(String, u64)>>, findings: &mut Findings) {
+fn marks(config: &Config, found: Option<Vec<Stored>>, findings: &mut Findings) {
     let Some(found) = found else { return };
-    if !config.state.join("marks").exists() {
-        match found.iter().find(|(_, version)| *version > 0) {
-            Some((stream, _)) => findings.add(
-                "marks",
-                Verdict::Fail,
-                format!(
-                    "there are no high-water marks, but stream {stream} was used: see \"Backup and restore\" in \
-                     docs/operations.md"
+    let marks = match Marks::inspect(&config.state) {
+        Ok(Some(marks)) => marks,
+        Ok(None) => {
+            return match found.iter().find(|stored| stored.version > 0) {
+                Some(Stored { name, .. }) => findings.add(
+                    "marks",
+                    Verdict::Fail,
+                    format!(
+                        "there are no high-water marks, but stream {name} was used: see \"Backup and restore\" in \
+                         docs/operations.md"
+                    ),
                 ),
-            ),
-            None => findings.add("marks", Verdict::Ok, "there are none yet, and nothing was released"),
+                None => findings.add("marks", Verdict::Ok, "there are none yet, and nothing was released"),
+            };
         }
-        return;
-    }
-    let store = match open::store(&config.store) {
-        Ok(store) => store,
-        Err(error) => return findings.add("marks", Verdict::Fail, error.to_string()),
-    };
-    let marks = match Marks::open(&config.state, &*store) {
-        Ok(marks) => marks,
         Err(error) => return findings.add("marks", Verdict::Fail, open::refused(config, &error).to_string()),
     };
-    let mut is_fine = true;
-    match marks.older(&*store) {
-        Ok(older) => {
-            for older in older {
-                is_fine = false;
-                // Ignore a stream that is neither in the store nor declared.
-                let is_wanted = older.version > 0 || config.streams.iter().any(|stream| stream.name == older.stream);
-                let verdict = if is_wanted { Verdict::Fail } else { Verdict::Warn };
-                findings.add("marks", verdict, format!("{older}: {}", open::OLDER));
-            }
-        }
-        Err(error) => return findings.add("marks", Verdict::Fail, error.to_string()),
-    }
-    if is_fine {
+    let version = |name: &str| found.iter().find(|stored| stored.name == name).map(|stored| stored.version);
+    let older = behind(&marks, version);
+    if older.is_empty() {
         findings.add("marks", Verdict::Ok, "the store knows of everything that was published");
+    }
+    for older in older {
+        // Ignore a stream that is neither in the store nor declared.
+        let is_wanted = older.version > 0 || config.streams.iter().any(|stream| stream.name == older.stream);
+        let verdict = if is_wanted { Verdict::Fail } else { Verdict::Warn };
+        findings.add("marks", verdict, format!("{older}: {}", open::OLDER));
     }
     // After the clock was set back, no timestamp opens until it catches up.
     let now = tidegate_server::service::now();
-    for (name, _) in found {
-        let declaration =
-            store.stream(&name).ok().and_then(|found| serde_json::from_str::<Declaration>(&found.declaration).ok());
-        let (Some(declaration), Some(last)) = (declaration, marks.mark(&name).and_then(|mark| mark.timestamp)) else {
-            continue;
-        };
+    for Stored { name, declaration, .. } in found {
+        let declaration: Option<Declaration> = serde_json::from_str(&declaration).ok();
+        let last = marks.get(&name).and_then(|mark| mark.timestamp);
+        let (Some(declaration), Some(last)) = (declaration, last) else { continue };
         let begins = declaration.schedule().begins(last);
         if now < begins {
             let behind = (begins - now) / 1_000;
@@ -341,14 +395,26 @@ fn free(_: &Path) -> io::Result<u64> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-fn port(config: &Config, is_running: bool, findings: &mut Findings) {
-    let listen = config.listen;
-    match TcpListener::bind(listen) {
-        Ok(_) => findings.add("port", Verdict::Ok, format!("{listen} is free")),
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_running => {
-            findings.add("port", Verdict::Ok, format!("{listen} is in use, as it should be while the service runs"));
+/// Checks the limit of open files.
+fn open_files(config: &Config, findings: &mut Findings) {
+    match files::examine(&config.limits) {
+        Ok(message) => findings.add("files", Verdict::Ok, message),
+        Err((is_fatal, message)) => {
+            findings.add("files", if is_fatal { Verdict::Fail } else { Verdict::Warn }, message)
         }
-        Err(error) => findings.add("port", Verdict::Fail, format!("{listen} cannot be listened on: {error}")),
+    }
+}
+
+fn port(config: &Config, is_running: bool, findings: &mut Findings) {
+    for listen in [config.listen].into_iter().chain(config.monitoring) {
+        match TcpListener::bind(listen) {
+            Ok(_) => findings.add("port", Verdict::Ok, format!("{listen} is free")),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_running => {
+                let message = format!("{listen} is in use, as it should be while the service runs");
+                findings.add("port", Verdict::Ok, message);
+            }
+            Err(error) => findings.add("port", Verdict::Fail, format!("{listen} cannot be listened on: {error}")),
+        }
     }
 }
 

@@ -12,8 +12,9 @@ use tidegate_server::http::auth::Role;
 use super::config::Config;
 use super::{open, token};
 use crate::failure::{Failure, complain};
-use crate::output::{Output, sync_folder_of};
-use crate::secret::{hexadecimal, write_key, write_private};
+use crate::output::Output;
+use tidegate_release::files::sync_folder_of;
+use tidegate_release::files::{hexadecimal, write_key, write_private};
 
 /// The example configuration, from which every new one is made.
 const EXAMPLE: &str = include_str!("service.toml");

@@ -9,10 +9,12 @@
 //! | `doctor` | `tidegate doctor`: checks whether a service can run |
 //! | `backup` | `tidegate backup` and `tidegate restore` |
 //! | `open` | opens the store, the marks and the keys |
+//! | `files` | limit of open files |
 
 pub(crate) mod backup;
 pub(crate) mod config;
 pub(crate) mod doctor;
+mod files;
 pub(crate) mod init;
 mod open;
 pub(crate) mod serve;

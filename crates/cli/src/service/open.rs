@@ -11,7 +11,7 @@ use tidegate_server::store::{PostgresStore, SqliteStore, Store, StoreError};
 
 use super::config::{Config, Place};
 use crate::failure::Failure;
-use crate::secret::{hexadecimal, read_key, write_private};
+use tidegate_release::files::{hexadecimal, read_key, write_private};
 
 /// Lease of a stream in milliseconds. After a crash, another service waits that long; the same service does not.
 const LEASE: u64 = 10_000;

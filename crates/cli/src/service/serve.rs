@@ -2,28 +2,33 @@
 
 #[cfg(feature = "lab")]
 pub(crate) mod background;
+mod notify;
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use clap::Args;
 use tidegate_device::clock::{BootClock, UnknownClock};
 use tidegate_server::driver::{DriveError, Tools};
 use tidegate_server::http::auth::Secret;
-use tidegate_server::http::{HttpSettings, Telemetry, WebhookSettings, log_to_stderr, serve, shutdown_signal};
+use tidegate_server::http::{
+    HttpSettings, Listeners, Reload, Telemetry, WebhookSettings, log_to_stderr, serve, shutdown_signal,
+};
 use tidegate_server::service::{Service, ServiceError, ServiceSettings};
 use tidegate_server::store::StoreError;
 use tokio::runtime::Runtime;
 
 use super::config::Config;
-use super::open;
+use super::{files, open};
 use crate::failure::{Failure, complain};
 
 /// Run the service: take in reports and events, release what streams declare, and answer over HTTP.
 ///
 /// Streams are those of the configuration, and those that were created through the API before. What a
 /// stream promises never changes: a configuration that says otherwise is refused. It stops at SIGTERM
-/// and SIGINT, after what was begun; SIGHUP has the certificate read again.
+/// and SIGINT, after what was begun; SIGHUP has the certificate and the tokens read again.
 ///
 /// It does not start with a store that is older than what was published: see tidegate restore --help.
 /// Nor where the machine hides its steady clock or the identity of its boot: see tidegate doctor.
@@ -43,17 +48,43 @@ impl Serve {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let config = Config::read(&self.config)?;
         log_to_stderr(config.log.format, &config.log.filter).map_err(Failure::input)?;
-        let prepared = Prepared::new(&config)?;
+        let mut prepared = Prepared::new(&config)?;
+        let path = self.config.clone();
+        // Nothing but the tokens can change while it runs.
+        let read = move || Config::read(&path).map(|config| config.tokens).map_err(|error| error.to_string());
+        prepared.settings.reload = Some(Reload::new(read));
         // Install the signal handlers before announcing the address.
         let stop = {
             let _context = prepared.runtime.enter();
-            shutdown_signal()
+            let signal = shutdown_signal();
+            async {
+                signal.await;
+                limit_stop();
+            }
         };
         complain("listening", prepared.url());
-        prepared
-            .runtime
-            .block_on(serve(prepared.service, prepared.telemetry, prepared.listener, prepared.settings, stop))
-            .map_err(Failure::run)
+        notify::tell("READY=1");
+        prepared.runtime.spawn(notify::stay_alive());
+        prepared.serve(async {
+            stop.await;
+            notify::tell("STOPPING=1");
+        })
+    }
+}
+
+/// Longest time from a signal to the end of the process.
+const STOP: Duration = Duration::from_secs(25);
+
+/// Ends the process if it does not stop by itself, because a store or a network hangs. A crash at any moment loses
+/// nothing that was acknowledged, so this does not either.
+fn limit_stop() {
+    let limit = || {
+        thread::sleep(STOP);
+        complain("error", format_args!("the service did not stop in {} seconds, and is ended", STOP.as_secs()));
+        std::process::exit(1);
+    };
+    if let Err(error) = thread::Builder::new().name("tidegate stop".to_owned()).spawn(limit) {
+        complain("warning", format_args!("nothing limits how long the service takes to stop: {error}"));
     }
 }
 
@@ -62,7 +93,7 @@ struct Prepared {
     runtime: Runtime,
     service: Arc<Service>,
     telemetry: Arc<Telemetry>,
-    listener: tokio::net::TcpListener,
+    listeners: Listeners,
     address: SocketAddr,
     settings: HttpSettings,
 }
@@ -71,10 +102,13 @@ impl Prepared {
     fn new(config: &Config) -> Result<Self, Failure> {
         let clock = BootClock::new().map_err(unknown_clock)?;
         // Everything that can refuse the start comes before the streams, which release as soon as they run.
-        let listener = TcpListener::bind(config.listen)
-            .map_err(|error| Failure::run(format_args!("{} cannot be listened on: {error}", config.listen)))?;
-        listener.set_nonblocking(true).map_err(Failure::run)?;
-        let address = listener.local_addr().map_err(Failure::run)?;
+        let main = bind(config.listen)?;
+        let monitoring = config.monitoring.map(bind).transpose()?;
+        let address = main.local_addr().map_err(Failure::run)?;
+        let mut limits = config.limits;
+        if let Some(warning) = files::reserve(&mut limits)? {
+            complain("warning", warning);
+        }
         if let Some(tls) = &config.tls {
             tls.check().map_err(Failure::input)?;
         }
@@ -87,28 +121,47 @@ impl Prepared {
         let tools = open::tools(config)?;
         let signer = open::operator_key(config)?;
         check_marks(config, &tools)?;
-        let telemetry =
-            Telemetry::new(WebhookSettings { secret, ..WebhookSettings::default() }).map_err(Failure::run)?;
+        let networks = config.webhook_networks.clone();
+        let webhooks = WebhookSettings { secret, networks, ..WebhookSettings::default() };
+        let telemetry = Telemetry::new(webhooks).map_err(Failure::run)?;
         let service_settings = ServiceSettings { queue: config.queue, signer, clock };
         let runtime = Runtime::new().map_err(Failure::run)?;
-        let listener = {
+        let listeners = {
             let _guard = runtime.enter();
-            tokio::net::TcpListener::from_std(listener).map_err(Failure::run)?
+            let listener = |listener| tokio::net::TcpListener::from_std(listener).map_err(Failure::run);
+            Listeners { main: listener(main)?, monitoring: monitoring.map(listener).transpose()? }
         };
         let service = Service::start(tools, service_settings, &config.streams, telemetry.clone()).map_err(explain)?;
         let settings = HttpSettings {
             tokens: config.tokens.clone(),
             tls: config.tls.clone(),
             public_metrics: config.public_metrics,
-            limits: config.limits,
+            proxies: config.proxies.clone(),
+            client_header: config.client_header.clone(),
+            limits,
+            reload: None,
         };
-        Ok(Self { runtime, service, telemetry, listener, address, settings })
+        Ok(Self { runtime, service, telemetry, listeners, address, settings })
+    }
+
+    /// Serves until `stop`. It does not wait for threads that a disk or a database keeps: the process ends them.
+    fn serve(self, stop: impl Future<Output = ()>) -> Result<(), Failure> {
+        let Self { runtime, service, telemetry, listeners, settings, .. } = self;
+        let served = runtime.block_on(serve(service, telemetry, listeners, settings, stop));
+        runtime.shutdown_background();
+        served.map_err(Failure::run)
     }
 
     fn url(&self) -> String {
         let scheme = if self.settings.tls.is_some() { "https" } else { "http" };
         format!("{scheme}://{}", self.address)
     }
+}
+
+/// Opens a listener.
+fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
+    let bound = TcpListener::bind(address).and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
+    bound.map_err(|error| Failure::run(format_args!("{address} cannot be listened on: {error}")))
 }
 
 /// Rejects a store that is older than the marks.

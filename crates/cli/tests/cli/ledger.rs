@@ -252,8 +252,8 @@ fn a_seeded_run_says_so_on_each_line_and_so_do_runs_that_go_on_from_it() {
         // Earlier versions let seeded runs keep a state, and marked it.
         let path = stream.folder.join("state");
         let saved = std::fs::read(&path).unwrap();
-        let body = saved.strip_prefix(b"tidegate state 2\n").unwrap();
-        std::fs::write(&path, [b"tidegate state 2, seeded\n", body].concat()).unwrap();
+        let body = saved.strip_prefix(b"tidegate state 3\n").unwrap();
+        std::fs::write(&path, [b"tidegate state 3, seeded\n", body].concat()).unwrap();
         let next = if stream.is_event { "t,value\n99,5\n" } else { "t,user,value\n99,anna,0\n" };
         let arguments = format!("release --spec {} {state}", stream.spec());
         let goes_on = run_with_input(&arguments, next.as_bytes());

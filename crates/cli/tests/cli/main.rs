@@ -16,6 +16,7 @@ mod ledger;
 mod model;
 mod new;
 mod observable;
+mod operations;
 mod plot;
 #[allow(dead_code)] // what only the store's tests need
 #[path = "../../../server/tests/server/postgres.rs"]

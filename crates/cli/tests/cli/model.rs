@@ -76,6 +76,29 @@ fn a_private_fit_needs_a_bound_on_contributions() {
 }
 
 #[test]
+fn a_model_remembers_that_a_seed_made_it() {
+    let files = Files::new("seeded");
+    let (model, spec) = (files.path("m.json"), files.path("s.toml"));
+    let text = format!("mechanism = \"crr\"\nepsilon = 0.5\ndomain = [\"home\", \"away\"]\nmodel = \"{model}\"\n");
+    fs::write(&spec, text).unwrap();
+    let state = format!("--state {} --new-state", files.path("state"));
+    for (seed, is_seeded) in [("--seed 3", true), ("", false)] {
+        let fit = format!("model fit --domain home,away --epsilon 1 --contribution 5 {seed} --output {model}");
+        assert!(run_with_input(&fit, table().as_bytes()).status.success());
+        let _ = fs::remove_file(files.path("state"));
+        let released = run_with_input(&format!("release --spec {spec} {state}"), b"t,user,value\n0,ann,home\n");
+        assert!(released.status.success(), "{}", stderr(&released));
+        let warning = format!("warning: the model {model} was learned with a seed, so it is not private");
+        assert_eq!(stderr(&released).contains(&warning), is_seeded, "{}", stderr(&released));
+        assert!(stdout(&released).ends_with(&format!(",{is_seeded}\n")), "{}", stdout(&released));
+        let budget = run(&format!("budget {} --json", files.path("state")));
+        assert!(stdout(&budget).contains(&format!("\"seeded\":{is_seeded}")), "{}", stdout(&budget));
+        let lengths = run(&format!("model lengths --model {model} --epsilon 0.5 --longest 1"));
+        assert_eq!(stderr(&lengths).contains(&warning), is_seeded, "{}", stderr(&lengths));
+    }
+}
+
+#[test]
 fn refuses_symbols_and_files_that_do_not_fit() {
     let refused = run_with_input("model fit --domain 2", b"t,user,value\n0,ann,7\n");
     assert_refused(&refused, "line 2, field \"value\": expected a symbol of --domain");

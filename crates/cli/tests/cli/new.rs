@@ -85,16 +85,22 @@ fn a_spec_that_is_there_is_replaced_by_force_only() {
 #[test]
 fn a_smaller_error_takes_a_larger_epsilon() {
     let folder = folder("error_target");
-    let epsilon = |error: &str| {
-        let options = "--row number --counters --domain 0..1000 --protects contributor=1 --force";
-        let made = run_in(&folder, &format!("new {options} --error {error}"));
+    let options = "--row number --counters --domain 0..1000 --protects contributor=1 --force --json";
+    let error = |exactness: &str| {
+        let made = run_in(&folder, &format!("new {options} {exactness}"));
         assert!(made.status.success(), "{}", stderr(&made));
-        let spec = fs::read_to_string(folder.join("stream.toml")).unwrap();
-        let line = spec.lines().find(|line| line.starts_with("epsilon = ")).unwrap().to_owned();
-        line.trim_start_matches("epsilon = ").trim_matches('"').parse::<f64>().unwrap()
+        serde_json::from_str::<Value>(stdout(&made)).unwrap()["expected_error"].as_f64().unwrap()
     };
-    // Laplace noise of scale 1 / epsilon has a standard deviation of 1.41 / epsilon.
-    assert_eq!([epsilon("15"), epsilon("1.5")], [0.1, 1.0]);
+    for target in [15.0, 3.7, 1.5] {
+        let reached = error(&format!("--error {target}"));
+        assert!(reached <= target, "{reached} {target}");
+        let spec = fs::read_to_string(folder.join("stream.toml")).unwrap();
+        let line = spec.lines().find_map(|line| line.strip_prefix("epsilon = ")).unwrap();
+        let epsilon: f64 = line.trim_matches('"').parse().unwrap();
+        // The next smaller epsilon of two digits is not enough.
+        let below = epsilon - if epsilon < 0.1 { 0.001 } else { 0.01 };
+        assert!(error(&format!("--epsilon {below:.3}")) > target, "{target} {epsilon}");
+    }
     let few = "--row user --trust device --domain 8 --counters --window 100 --population 20 --error 0.01";
     assert_refused(&run_in(&folder, &format!("new {few} --output few.toml")), "--error 0.01 cannot be reached");
     assert!(!folder.join("few.toml").exists());

@@ -439,3 +439,36 @@ fn releases_without_a_stated_variance_are_drawn() {
     assert!(std::fs::read_to_string(&output).unwrap().contains("\"variance\":null") && chart.exists());
     assert!(run(&format!("plot {} --ascii", output.display())).status.success());
 }
+
+/// The noise of what was paid for cannot be drawn again.
+#[test]
+fn a_run_with_a_state_replaces_no_releases() {
+    let folder = directory("kept");
+    let path = |name: &str| folder.join(name).display().to_string();
+    let release = format!(
+        "release --mechanism laplace --epsilon 1 --domain 0..10 --protects reading --output {} --state {} --key {}",
+        path("out.csv"),
+        path("state"),
+        path("key")
+    );
+    assert!(run_with_input(&format!("{release} --new-state"), b"t,value\n0,1\n").status.success());
+    let (released, state) = (std::fs::read(path("out.csv")).unwrap(), std::fs::read(path("state")).unwrap());
+    assert_refused(&run_with_input(&release, b"t,value\n1,1\n"), "has paid for would be lost");
+    assert_eq!((std::fs::read(path("out.csv")).unwrap(), std::fs::read(path("state")).unwrap()), (released, state));
+}
+
+/// The leakage of a sequence depends on what was drawn, so it is told once the state is saved.
+#[test]
+fn a_run_whose_state_cannot_be_saved_tells_nothing() {
+    let folder = directory("untold");
+    let spec = "mechanism = \"crr\"\nepsilon = 1\ndomain = [\"a\", \"b\"]\n\
+                model = { prior = [0.5, 0.5], transitions = [[0.9, 0.1], [0.1, 0.9]] }\n";
+    std::fs::create_dir_all(folder.join(".state.partial")).unwrap();
+    std::fs::write(folder.join("s.toml"), spec).unwrap();
+    let path = |name: &str| folder.join(name).display().to_string();
+    let release =
+        format!("release --spec {} --output {} --state {} --new-state", path("s.toml"), path("out.csv"), path("state"));
+    let failed = run_with_input(&release, b"t,user,value\n0,ann,a\n1,ann,b\n");
+    assert!(failed.status.code() == Some(1) && stderr(&failed).contains("state"), "{}", stderr(&failed));
+    assert!(!stderr(&failed).contains("leak"), "{}", stderr(&failed));
+}

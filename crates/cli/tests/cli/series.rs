@@ -91,6 +91,7 @@ fn a_series_that_appears_late_is_declared_and_begins_then() {
     let two = released(&folder, "two", "--through 7");
     assert_eq!(two.lines().filter(|line| line.contains(",station,")).count(), 2 * 3);
     fs::write(folder.join("spec.toml"), USERS).unwrap();
+    let files = files.replace("two-released", "three-released");
     let fewer = run(&format!("release {files} --state {path}/state"));
     assert_refused(&fewer, "it is the state of another spec");
 }

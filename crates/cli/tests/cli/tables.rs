@@ -126,6 +126,51 @@ fn a_date_before_the_last_of_the_state_is_refused() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
+/// With another offset, times fall into other timestamps, so that one person may be in more of them than the budget
+/// knows of.
+#[test]
+fn the_state_keeps_the_offset_of_times() {
+    let folder = folder("offset");
+    let spec = folder.join("stream.toml");
+    let text = "mechanism = \"central.uniform\"\nepsilon = 1\nwindow = 7\ndomain = [\"home\", \"shop\"]\n\
+                every = \"1d\"\norigin = \"2026-03-01\"\n";
+    std::fs::write(&spec, text).unwrap();
+    let arguments = format!("release --spec {} --state {}", spec.display(), folder.join("stream.state").display());
+    let first = "t,user,value\n2026-03-01T23:30+01:00,ann,home\n";
+    released(&format!("{arguments} --new-state"), first);
+    for time in ["2026-03-02T08:00Z", "2026-03-02T08:00", "2026-03-02", "1772438400"] {
+        let other = run_with_input(&arguments, format!("t,user,value\n{time},ann,home\n").as_bytes());
+        let why = "line 2, field \"t\": expected the offset from UTC of the last run, +01: with another one, times \
+                   would fall into other timestamps of the same budget; convert all times to it";
+        assert_refused(&other, why);
+    }
+    let through = run_with_input(&format!("{arguments} --through 2026-03-05T00:00Z"), b"t,user,value\n");
+    assert_refused(&through, "--through: expected the offset from UTC of the last run, +01");
+    // A run without times keeps it.
+    released(&format!("{arguments} --through 2026-03-02T00:00+01:00"), "t,user,value\n");
+    assert_refused(&run_with_input(&arguments, b"t,user,value\n2026-03-03T08:00Z,ann,home\n"), "of the last run, +01");
+    released(&arguments, "t,user,value\n2026-03-03 08:00:00+0100,ann,home\n");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn months_are_timestamps() {
+    let months = released(&format!("{NUMBERS} --every 1mo"), "t,value\n2026-01-31,1\n2026-02-28,2\n2026-04-01,3\n");
+    assert_eq!(first(&months[1..], 2), ["672,2026-01-01", "673,2026-02-01", "675,2026-04-01"]);
+    let folder = folder("months");
+    let spec = folder.join("stream.toml");
+    let text = "mechanism = \"central.uniform\"\nepsilon = 1\nwindow = 12\ndomain = [\"home\", \"shop\"]\n\
+                every = \"1 month\"\norigin = \"2026-01-01\"\n";
+    std::fs::write(&spec, text).unwrap();
+    let lines = "t,user,value\n2026-01-31T23:59Z,ann,home\n2026-03-01T00:00Z,ann,home\n";
+    let months = released(&format!("release --spec {} --through 2026-04-30T00:00Z", spec.display()), lines);
+    let times: Vec<String> = first(&months[1..], 2).into_iter().step_by(2).collect();
+    let expected =
+        ["0,2026-01-01T00:00Z", "1,2026-02-01T00:00Z", "2,2026-03-01T00:00Z", "3,2026-04-01T00:00Z"].map(str::to_owned);
+    assert_eq!(times, expected);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
 #[test]
 fn the_example_of_a_table_is_a_spec() {
     let spec = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/table.toml");
@@ -183,4 +228,23 @@ fn parameters_of_mechanisms_change_results() {
     }
     let unused = run(&format!("evaluate --epsilon 1 --repeats 1 --seed 1 {counts} --mechanism uniform --buckets 3"));
     assert!(stderr(&unused).contains("warning: --buckets changes nothing for uniform"), "{}", stderr(&unused));
+}
+
+#[test]
+fn separators_are_read_as_the_first_line_tells() {
+    let commas = released(NUMBERS, "t,value\n0,240\n1,238\n");
+    for separator in [";", "\t"] {
+        let table = "t,value\n0,240\n1,238\n".replace(',', separator);
+        assert_eq!(released(NUMBERS, &table), commas, "{separator:?}");
+        let headless = format!("{NUMBERS} --no-header");
+        assert_eq!(released(&headless, table.split_once('\n').unwrap().1), commas, "{separator:?}");
+    }
+    // What is quoted separates nothing; what is named is not guessed.
+    let quoted = "t,value,\"a;b\"\n0,240,\"x\ty\"\n1,238,z\n";
+    assert_eq!(released(NUMBERS, quoted), commas);
+    let bars = "t|value|a;b,c\n0|240|x\n1|238|z\n";
+    assert_eq!(released(&format!("{NUMBERS} --separator |"), bars), commas);
+    let piece = "é".repeat(5_000);
+    let long = format!("\n\nt;value;{piece}\n0;240;x\n1;238;z\n");
+    assert_eq!(released(NUMBERS, &long), commas, "a first line of several pieces");
 }

@@ -9,13 +9,29 @@ use crate::randomised_response::MAX_DOMAIN;
 /// Relative difference below which [`OracleKind::best`] treats variances as equal.
 pub const AUTO_TOLERANCE: f64 = 0.01;
 
+/// Largest domain for which [`OracleKind::best`] does not weigh what counting costs.
+pub const AUTO_CELLS: u32 = 16_384;
+
+/// Largest factor of the variance that [`OracleKind::best`] gives up for quick counting in larger domains.
+pub const AUTO_COST: f64 = 1.3;
+
 impl OracleKind {
     /// The oracle with the lowest variance, averaged over the domain. Among those within [`AUTO_TOLERANCE`] of the
     /// lowest, the one with the shortest report wins, then the one with the lower variance.
+    ///
+    /// In domains beyond [`AUTO_CELLS`], an oracle that counts a report in constant time wins if its variance is at
+    /// most [`AUTO_COST`] times the lowest. All others visit each cell of the domain for each report.
     pub fn best(domain: u32, epsilon: Epsilon) -> Self {
         let mean_variance = |kind: Self| kind.variance(domain, epsilon, 1).at(1.0 / f64::from(domain));
         let candidates = Self::ALL.map(|kind| (kind, mean_variance(kind), kind.report_length(domain, epsilon)));
         let lowest = candidates.iter().map(|(_, variance, _)| *variance).fold(f64::INFINITY, f64::min);
+        if domain > AUTO_CELLS {
+            let quick = [Self::Grr, Self::Hadamard].map(|kind| (kind, mean_variance(kind)));
+            let quick = quick.into_iter().reduce(|best, next| if next.1 < best.1 { next } else { best });
+            if let Some((kind, _)) = quick.filter(|(_, variance)| *variance <= lowest * AUTO_COST) {
+                return kind;
+            }
+        }
         // Differences due to rounding are ties, and the simpler oracle, which comes first, wins.
         let beats = |(_, a, short): &(Self, f64, usize), (_, b, long): &(Self, f64, usize)| {
             short < long || (short == long && *a < b * (1.0 - 1e-9))

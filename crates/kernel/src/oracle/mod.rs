@@ -34,7 +34,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 pub use aggregate::{Aggregate, AggregateError};
-pub use choice::AUTO_TOLERANCE;
+pub use choice::{AUTO_CELLS, AUTO_COST, AUTO_TOLERANCE};
 pub use estimate::{Estimate, Variance};
 
 use crate::epsilon::Epsilon;

@@ -60,6 +60,9 @@ fn intervals_of_counts_hold_on_every_kind_of_stream() {
         "ba",
         "pbd",
         "pba",
+        "local.track",
+        "central.track",
+        "personal_track",
     ];
     for dataset in ["lns", "tlns", "sin", "log", "traffic", "bursts_counts", "constant", "white", "incident", "queue"] {
         for (what, coverage) in coverages(dataset, &names, &["0.5", "2"]) {
@@ -69,8 +72,8 @@ fn intervals_of_counts_hold_on_every_kind_of_stream() {
     }
 }
 
-/// Groups hide how far their readings are from each other, and a bound how far readings were cut off: their coverage
-/// would be as low as 24 % here.
+/// Groups and means hide how far their readings are from each other, and a bound how far readings were cut off: their
+/// coverage would be as low as 24 % here.
 #[test]
 fn intervals_of_numbers_hold_or_are_not_stated() {
     let stated = ["laplace", "clamped", "comporder"];
@@ -81,7 +84,12 @@ fn intervals_of_numbers_hold_or_are_not_stated() {
             let coverage = coverage.unwrap_or_else(|| panic!("{what}: not stated"));
             assert!(coverage >= LEAST, "{what}: {coverage}");
         }
-        for (what, coverage) in coverages(dataset, &unstated, &["5"]) {
+        for (what, coverage) in coverages(dataset, &["scalar.track"], &["2", "5"]) {
+            let coverage = coverage.unwrap_or_else(|| panic!("{what}: not stated"));
+            assert!(coverage >= LEAST, "{what}: {coverage}");
+        }
+        let means = coverages(dataset, &["scalar.track"], &["0.5"]);
+        for (what, coverage) in coverages(dataset, &unstated, &["5"]).into_iter().chain(means) {
             assert_eq!(coverage, None, "{what}");
         }
     }

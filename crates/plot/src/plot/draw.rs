@@ -1,16 +1,17 @@
-//! Drawing a chart with plotters.
+//! Drawing a chart with plotters, as SVG or as pixels.
 
 use plotters::coord::Shift;
 use plotters::drawing::DrawingAreaErrorKind;
 use plotters::element::DynElement;
 use plotters::prelude::{
-    Cartesian2d, ChartBuilder, Circle, Color, DrawingArea, EmptyElement, IntoDrawingArea, IntoTextStyle, PathElement,
-    Polygon, Rectangle, SVGBackend, ShapeStyle, Text, TextStyle,
+    Cartesian2d, ChartBuilder, Circle, Color, DrawingArea, DrawingBackend, EmptyElement, IntoDrawingArea,
+    IntoTextStyle, PathElement, Polygon, Rectangle, SVGBackend, ShapeStyle, Text, TextStyle,
 };
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{FontFamily, FontStyle, RGBColor};
 
 use super::axis::Range;
+use super::pixels::{Dash, Pixels, Raster};
 use super::style::{FAINT, GRID, GROUND, INK, Look, Marker, hex};
 use super::{Chart, Form, Panel, PlotError, Scale, Series};
 
@@ -18,12 +19,13 @@ const PANEL_HEIGHT: u32 = 282;
 const TITLE_HEIGHT: u32 = 34;
 const LEGEND_ROW: u32 = 22;
 const MARGIN: u32 = 8;
+/// plotters makes text of SVG smaller by this factor.
+pub(super) const TEXT_FACTOR: f64 = 1.24;
 /// The thickness of the lines that get dashes; nothing else is as thick.
 const LINE_WIDTH: u32 = 2;
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type PanelArea<'a> = DrawingArea<SVGBackend<'a>, Cartesian2d<Range, Range>>;
-type Backend<'a> = SVGBackend<'a>;
+type Area<B> = DrawingArea<B, Shift>;
+type PanelArea<B> = DrawingArea<B, Cartesian2d<Range, Range>>;
 type Drawn = Result<(), PlotError>;
 
 impl<E: std::error::Error + Send + Sync> From<DrawingAreaErrorKind<E>> for PlotError {
@@ -33,30 +35,57 @@ impl<E: std::error::Error + Send + Sync> From<DrawingAreaErrorKind<E>> for PlotE
 }
 
 pub(super) fn to_svg(chart: &Chart) -> Result<String, PlotError> {
-    if chart.panels.is_empty() {
-        return Err(PlotError::NoPanels { chart: chart.title.clone() });
-    }
-    let columns = chart.columns.clamp(1, chart.panels.len());
-    let rows = chart.panels.len().div_ceil(columns);
-    let legend = Legend::of(chart);
-    let width = pixels(columns) * chart.panel_width + 2 * MARGIN;
-    let legend_rows = legend.rows(width - 2 * MARGIN);
-    let legend_height = pixels(legend_rows.len()) * LEGEND_ROW;
-    let height = TITLE_HEIGHT + pixels(rows) * PANEL_HEIGHT + legend_height + 2 * MARGIN;
+    let plan = Plan::of(chart)?;
     let mut svg = String::new();
-    {
-        let root = SVGBackend::with_string(&mut svg, (width, height)).into_drawing_area();
+    plan.draw(SVGBackend::with_string(&mut svg, plan.size))?;
+    Ok(finished(&svg, chart, &plan.legend))
+}
+
+pub(super) fn to_png(chart: &Chart) -> Result<Vec<u8>, PlotError> {
+    let plan = Plan::of(chart)?;
+    let looks = plan.legend.entries.iter().map(|entry| entry.look).filter(|look| !look.dash.is_empty());
+    let dashes = looks.map(|Look { colour, dash, .. }| Dash::new(colour, LINE_WIDTH, dash)).collect();
+    let mut pixels = Pixels::new(plan.size)?;
+    plan.draw(Raster::new(&mut pixels, dashes))?;
+    pixels.to_png()
+}
+
+/// A chart with its measures.
+struct Plan<'a> {
+    chart: &'a Chart,
+    legend: Legend,
+    /// Rows and columns of panels.
+    grid: (usize, usize),
+    size: (u32, u32),
+}
+
+impl<'a> Plan<'a> {
+    fn of(chart: &'a Chart) -> Result<Self, PlotError> {
+        if chart.panels.is_empty() {
+            return Err(PlotError::NoPanels { chart: chart.title.clone() });
+        }
+        let columns = chart.columns.clamp(1, chart.panels.len());
+        let rows = chart.panels.len().div_ceil(columns);
+        let legend = Legend::of(chart);
+        let width = pixels(columns) * chart.panel_width + 2 * MARGIN;
+        let legend_height = pixels(legend.rows(width - 2 * MARGIN).len()) * LEGEND_ROW;
+        let height = TITLE_HEIGHT + pixels(rows) * PANEL_HEIGHT + legend_height + 2 * MARGIN;
+        Ok(Self { chart, legend, grid: (rows, columns), size: (width, height) })
+    }
+
+    fn draw<B: DrawingBackend>(&self, backend: B) -> Drawn {
+        let Self { chart, legend, grid, size } = self;
+        let root = backend.into_drawing_area();
         let root_inner = root.margin(MARGIN, MARGIN, MARGIN, MARGIN);
         let (title, rest) = root_inner.split_vertically(TITLE_HEIGHT);
         title.draw(&Text::new(chart.title.clone(), (4, 2), text(17.0, INK, FontStyle::Bold, HPos::Left)))?;
-        let (panels, legend_area) = rest.split_vertically(pixels(rows) * PANEL_HEIGHT);
-        for (panel, area) in chart.panels.iter().zip(panels.split_evenly((rows, columns))) {
-            draw_panel(panel, &area, &legend, chart.panel_width)?;
+        let (panels, legend_area) = rest.split_vertically(pixels(grid.0) * PANEL_HEIGHT);
+        for (panel, area) in chart.panels.iter().zip(panels.split_evenly(*grid)) {
+            draw_panel(panel, &area, legend, chart.panel_width)?;
         }
-        draw_legend(&legend_rows, &legend_area)?;
-        root.present()?;
+        draw_legend(&legend.rows(size.0 - 2 * MARGIN), &legend_area)?;
+        Ok(root.present()?)
     }
-    Ok(finished(&svg, chart, &legend))
 }
 
 /// A number of panels or rows of them.
@@ -69,8 +98,7 @@ fn signed(pixels: u32) -> i32 {
 }
 
 fn text(size: f64, colour: RGBColor, style: FontStyle, side: HPos) -> TextStyle<'static> {
-    // plotters makes text smaller by this factor.
-    let font = (FontFamily::SansSerif, size * 1.24, style).into_text_style(&(0, 0));
+    let font = (FontFamily::SansSerif, size * TEXT_FACTOR, style).into_text_style(&(0, 0));
     TextStyle { color: colour.to_backend_color(), ..font }.pos(Pos::new(side, VPos::Top))
 }
 
@@ -130,7 +158,7 @@ impl Legend {
     }
 }
 
-fn draw_legend(rows: &[Vec<(u32, Entry)>], area: &Area<'_>) -> Drawn {
+fn draw_legend<B: DrawingBackend>(rows: &[Vec<(u32, Entry)>], area: &Area<B>) -> Drawn {
     for (row, entries) in (0_u32..).zip(rows) {
         let middle = signed(row * LEGEND_ROW + LEGEND_ROW / 2);
         for (place, Entry { name, look, form }) in entries {
@@ -155,7 +183,7 @@ fn line_style(look: Look) -> ShapeStyle {
     look.colour.stroke_width(LINE_WIDTH)
 }
 
-fn draw_panel(panel: &Panel, area: &Area<'_>, legend: &Legend, width: u32) -> Drawn {
+fn draw_panel<B: DrawingBackend>(panel: &Panel, area: &Area<B>, legend: &Legend, width: u32) -> Drawn {
     let (x, y) = ranges(panel)?;
     let title = text(14.0, INK, FontStyle::Bold, HPos::Left);
     area.draw(&Text::new(panel.title.clone(), (62, 2), title))?;
@@ -216,7 +244,13 @@ fn ranges(panel: &Panel) -> Result<(Range, Range), PlotError> {
     Ok((x, y))
 }
 
-fn draw_line(form: Form, points: &[(f64, f64, Option<f64>)], look: Look, area: &PanelArea<'_>, y: &Range) -> Drawn {
+fn draw_line<B: DrawingBackend>(
+    form: Form,
+    points: &[(f64, f64, Option<f64>)],
+    look: Look,
+    area: &PanelArea<B>,
+    y: &Range,
+) -> Drawn {
     let ends = |(x, middle, error): &(f64, f64, Option<f64>)| {
         error.filter(|error| *error > 0.0).map(|error| (*x, y.within(middle - error), y.within(middle + error)))
     };
@@ -255,7 +289,7 @@ fn draw_line(form: Form, points: &[(f64, f64, Option<f64>)], look: Look, area: &
 }
 
 /// A vertical line with a bar at both ends.
-fn draw_whisker(area: &PanelArea<'_>, x: f64, low: f64, high: f64, colour: RGBColor) -> Drawn {
+fn draw_whisker<B: DrawingBackend>(area: &PanelArea<B>, x: f64, low: f64, high: f64, colour: RGBColor) -> Drawn {
     let style = colour.stroke_width(1);
     area.draw(&PathElement::new(vec![(x, low), (x, high)], style))?;
     for end in [low, high] {
@@ -264,7 +298,7 @@ fn draw_whisker(area: &PanelArea<'_>, x: f64, low: f64, high: f64, colour: RGBCo
     Ok(())
 }
 
-fn draw_bars(panel: &Panel, legend: &Legend, area: &PanelArea<'_>, y: &Range) -> Drawn {
+fn draw_bars<B: DrawingBackend>(panel: &Panel, legend: &Legend, area: &PanelArea<B>, y: &Range) -> Drawn {
     let count = f64::from(pixels(panel.series.len().max(1)));
     let width = 0.8 / count;
     for (place, series) in (0_u32..).zip(&panel.series) {
@@ -282,10 +316,8 @@ fn draw_bars(panel: &Panel, legend: &Legend, area: &PanelArea<'_>, y: &Range) ->
     Ok(())
 }
 
-type Mark<'a> = DynElement<'static, Backend<'a>, (i32, i32)>;
-
 /// A marker around a pixel.
-fn mark<'a>(marker: Marker, (x, y): (i32, i32), colour: RGBColor) -> Mark<'a> {
+fn mark<B: DrawingBackend>(marker: Marker, (x, y): (i32, i32), colour: RGBColor) -> DynElement<'static, B, (i32, i32)> {
     use plotters::element::IntoDynElement;
     let at = |offsets: &[(i32, i32)]| -> Vec<(i32, i32)> { offsets.iter().map(|(dx, dy)| (x + dx, y + dy)).collect() };
     let filled = colour.filled();

@@ -1,8 +1,8 @@
-//! Charts as SVG: lines with error bars, curves, grouped bars, several panels with one legend.
+//! Charts as SVG or PNG: lines with error bars, curves, grouped bars, several panels with one legend.
 //!
-//! A [`Chart`] is plain data; [`Chart::to_svg`] draws it. Text stays text. Series differ in colour (a palette for
-//! colour blindness), dash and marker. The SVG has no background, adapts to dark screens by its own style sheet, and
-//! can be embedded in HTML.
+//! A [`Chart`] is plain data; [`Chart::to_svg`] and [`Chart::to_png`] draw it. In SVG, text stays text. Series differ
+//! in colour (a palette for colour blindness), dash and marker. The SVG has no background, adapts to dark screens by
+//! its own style sheet, and can be embedded in HTML.
 //!
 //! ```
 //! use tidegate_plot::plot::{Axis, Chart, Panel, Point, Series};
@@ -16,6 +16,7 @@
 
 mod axis;
 mod draw;
+mod pixels;
 mod style;
 
 /// One or more panels with a title and a common legend.
@@ -52,6 +53,12 @@ impl Chart {
     /// Returns the chart as an `<svg>` element; an error if there is nothing to draw.
     pub fn to_svg(&self) -> Result<String, PlotError> {
         draw::to_svg(self)
+    }
+
+    /// Returns the chart as a PNG file on white ground, with two pixels for each of SVG's; an error if there is nothing
+    /// to draw, or too much. Letters other than Latin ones are drawn as question marks.
+    pub fn to_png(&self) -> Result<Vec<u8>, PlotError> {
+        draw::to_png(self)
     }
 }
 
@@ -212,6 +219,9 @@ pub enum PlotError {
     /// Limits that are not two finite numbers in ascending order, positive where the axis is logarithmic.
     #[error("the panel {panel:?} has an axis with limits {limits} that it cannot have")]
     Limits { panel: String, limits: String },
+    /// A picture with too many pixels.
+    #[error("the picture would have {width} by {height} pixels, more than {most}: draw fewer panels, or draw SVG")]
+    TooLarge { width: u32, height: u32, most: u32 },
     /// The drawing library failed.
     #[error("the chart cannot be drawn: {0}")]
     Drawing(String),

@@ -1,18 +1,22 @@
 //! Control step of a curated stream: open a tick, collect its events, release them.
 
+use std::cell::RefCell;
+
 use tidegate::kernel::Randomness;
 use tidegate::stream::Entry;
 
+use super::group::Port;
 use super::{DriveError, Driver, DriverEvent, Next};
 use crate::ingest::event_buffer::{EventBuffer, TickEvents};
 use crate::store::Status;
 
 impl Driver {
     /// Does one step. Returns when to come back, or `None` after a change.
-    pub(super) fn step_curator(
+    pub(super) async fn step_curator<R: Randomness>(
         &mut self,
+        port: &Port,
         now: u64,
-        random: &mut impl Randomness,
+        random: &RefCell<&mut R>,
         events: &mut Vec<DriverEvent>,
     ) -> Result<Option<u64>, DriveError> {
         let Some(buffer) = self.buffer.clone() else { return Ok(Some(u64::MAX)) };
@@ -21,7 +25,7 @@ impl Driver {
             if now < ends {
                 return Ok(Some(ends));
             }
-            let done = self.end_tick(&buffer, open, now, random, events);
+            let done = self.end_tick(port, &buffer, open, now, random, events).await;
             if done.is_err() && buffer.open_timestamp() != Some(open) {
                 // Another process may open the tick that has begun, so events in this buffer would be lost.
                 buffer.rotate(None, open, None)?;
@@ -34,8 +38,8 @@ impl Driver {
                 if self.is_retired()? && !self.finished {
                     self.finished = true;
                     if self.stream.waiting() > 0 {
-                        let releases = self.stream.finish(random)?.releases;
-                        self.advance(releases, Some(now), events)?;
+                        let releases = self.stream.finish(&mut **random.borrow_mut())?.releases;
+                        self.advance(port, releases, Some(now), events).await?;
                         return Ok(None);
                     }
                 }
@@ -48,7 +52,7 @@ impl Driver {
                 }
                 // Commit first: from now on no other process opens this tick, whatever its clock shows.
                 self.last = Some(timestamp);
-                self.advance(Vec::new(), None, events)?;
+                self.advance(port, Vec::new(), None, events).await?;
                 buffer.rotate(None, timestamp, Some(timestamp))?;
                 Ok(Some(self.schedule.ends(timestamp)))
             }
@@ -56,12 +60,13 @@ impl Driver {
     }
 
     /// Releases a tick that is over, and opens the next one.
-    fn end_tick(
+    async fn end_tick<R: Randomness>(
         &mut self,
+        port: &Port,
         buffer: &EventBuffer,
         open: u64,
         now: u64,
-        random: &mut impl Randomness,
+        random: &RefCell<&mut R>,
         events: &mut Vec<DriverEvent>,
     ) -> Result<(), DriveError> {
         // The next tick is complete only if it begins now.
@@ -77,7 +82,7 @@ impl Driver {
             Some(TickEvents::Empty) | None => None,
         };
         let releases = match entry {
-            Some(entry) => self.stream.push(entry, random)?.releases,
+            Some(entry) => self.stream.push(entry, &mut **random.borrow_mut())?.releases,
             None => {
                 events.push(DriverEvent::Skipped { count: 1 });
                 Vec::new()
@@ -85,7 +90,7 @@ impl Driver {
         };
         self.last = next.or(self.last);
         let due = (!releases.is_empty()).then(|| self.schedule.due_curated(open));
-        self.advance(releases, due, events)
+        self.advance(port, releases, due, events).await
     }
 
     fn is_retired(&self) -> Result<bool, DriveError> {

@@ -4,6 +4,7 @@ use tidegate::kernel::oracle::{Aggregate, Estimate};
 use tidegate::local::Step;
 use tidegate::spec::StreamSpec;
 
+use super::group::Port;
 use super::state::unreadable;
 use super::suspicion::suspicions;
 use super::{DriveError, Driver, DriverEvent, Next};
@@ -11,17 +12,22 @@ use crate::store::OpenQuestion;
 
 impl Driver {
     /// Does one step. Returns when to come back, or `None` after a change.
-    pub(super) fn step_devices(&mut self, now: u64, events: &mut Vec<DriverEvent>) -> Result<Option<u64>, DriveError> {
+    pub(super) async fn step_devices(
+        &mut self,
+        port: &Port,
+        now: u64,
+        events: &mut Vec<DriverEvent>,
+    ) -> Result<Option<u64>, DriveError> {
         if let Some(closes) = self.open.iter().map(|open| open.closes).max() {
             if now < closes {
                 return Ok(Some(closes));
             }
-            let counts = self.tools.store.close(&self.lease, self.version)?;
+            let counts = port.close(&self.lease, self.version).await?;
             let estimates = self.estimate(&counts, events)?;
             let questions: Vec<_> = self.open.drain(..).map(|open| open.question).collect();
             let step = self.stream.answer(&questions, &estimates)?;
             self.round += 1;
-            return self.commit_step(step, events).map(|()| None);
+            return self.commit_step(port, step, events).await.map(|()| None);
         }
         let timestamp = match self.next(now)? {
             Next::Wait(wake) => return Ok(Some(wake)),
@@ -38,7 +44,7 @@ impl Driver {
         }
         let step = self.stream.open(timestamp)?;
         (self.last, self.round) = (Some(timestamp), 0);
-        self.commit_step(step, events).map(|()| None)
+        self.commit_step(port, step, events).await.map(|()| None)
     }
 
     /// Estimates frequencies from the counts of the open questions, and reports implausible ones.
@@ -73,18 +79,18 @@ impl Driver {
     }
 
     /// Commits the questions or the release of a mechanism's step.
-    fn commit_step(&mut self, step: Step, events: &mut Vec<DriverEvent>) -> Result<(), DriveError> {
+    async fn commit_step(&mut self, port: &Port, step: Step, events: &mut Vec<DriverEvent>) -> Result<(), DriveError> {
         match step {
             Step::Ask(questions) => {
                 let Some(timestamp) = self.last else { return Ok(()) };
                 let closes = self.schedule.closes(timestamp, self.round);
                 events.push(DriverEvent::Asked { timestamp, questions: questions.len() });
                 self.open = questions.into_iter().map(|question| OpenQuestion { question, closes }).collect();
-                self.advance(Vec::new(), None, events)
+                self.advance(port, Vec::new(), None, events).await
             }
             Step::Done(release) => {
                 let due = self.schedule.due(release.timestamp);
-                self.advance(vec![release], Some(due), events)
+                self.advance(port, vec![release], Some(due), events).await
             }
         }
     }

@@ -71,6 +71,8 @@ pub enum DriveError {
     Histogram(#[from] HistogramError),
     #[error(transparent)]
     Entropy(#[from] NoEntropy),
+    #[error("the driver panicked, which is a bug of this program")]
+    Panic,
 }
 
 impl DriveError {

@@ -8,20 +8,26 @@
 //! 2. [`HighWater::raise`] records the version outside the store.
 //! 3. [`Store::publish`] makes the release readable when the schedule says so.
 //!
+//! A step is an `async` function that waits only for its [group](drive_together): the drivers that are due together
+//! commit their changes together, and raise their marks together.
+//!
 //! | module | contents |
 //! | --- | --- |
 //! | `devices` | control step of a stream of devices |
 //! | `curator` | control step of a curated stream |
 //! | `state` | saved state |
 //! | `event` | events and errors |
+//! | `group` | group commit of the drivers that are due together |
 //! | `suspicion` | statistical signs of poisoned reports |
 
 mod curator;
 mod devices;
 mod event;
+mod group;
 mod state;
 mod suspicion;
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use tidegate::kernel::{Randomness, VaultKey, Window};
@@ -31,15 +37,17 @@ use tidegate::spec::StreamSpec;
 use tidegate::stream::Stream;
 use tidegate_device::clock::{ClockGuard, ClockReading, Steady};
 
+use group::{Port, alone};
 use state::{SavedState, VERSION, encode, load, save_stream, unreadable};
 
 pub use event::{DriveError, DriverEvent};
+pub use group::{Turn, drive_together};
 pub use state::{first_state, progress};
 pub use suspicion::Suspicion;
 
 use crate::ingest::event_buffer::EventBuffer;
 pub use crate::store::mark::{HighWater, Mark};
-use crate::store::{Advance, Lease, NewRecord, OpenQuestion, Status, Store, StoreError};
+use crate::store::{Advance, Lease, NewRecord, OpenQuestion, Status, Store, StoreError, Write};
 use crate::stream::{Declaration, Schedule};
 
 /// Result of [`Driver::run_due`].
@@ -129,9 +137,20 @@ impl Driver {
         buffer: Option<Arc<EventBuffer>>,
         tools: Tools,
     ) -> Result<Self, DriveError> {
-        let now = now.into().wall;
-        let lease_until = now.saturating_add(tools.lease);
-        let lease = tools.store.lease(stream, &tools.holder, now, lease_until)?;
+        let now = now.into();
+        alone(&tools.clone(), |port| async move { Self::open_in(&port, stream, now, buffer, tools).await })
+    }
+
+    async fn open_in(
+        port: &Port,
+        stream: &str,
+        now: Now,
+        buffer: Option<Arc<EventBuffer>>,
+        tools: Tools,
+    ) -> Result<Self, DriveError> {
+        let now = now.wall;
+        let until = now.saturating_add(tools.lease);
+        let lease = port.lease(stream, &tools.holder, now, until).await?;
         let lease = lease.ok_or_else(|| DriveError::Held(stream.to_owned()))?;
         let found = tools.store.stream(stream)?;
         if found.epoch != lease.epoch {
@@ -161,7 +180,7 @@ impl Driver {
         }
         let driver = Self {
             schedule: declaration.schedule(),
-            lease_until,
+            lease_until: until,
             lease,
             declaration,
             stream: running,
@@ -179,7 +198,7 @@ impl Driver {
             tools,
         };
         // A crash may have come between the last commit and its mark.
-        driver.raise()?;
+        driver.raise(port).await?;
         Ok(driver)
     }
 
@@ -218,12 +237,23 @@ impl Driver {
     /// # Errors
     /// After any error the driver must be dropped: its memory may differ from the store.
     pub fn run_due(&mut self, now: impl Into<Now>, random: &mut impl Randomness) -> Result<RunReport, DriveError> {
-        let (mut events, now) = (Vec::new(), now.into());
+        let (now, random) = (now.into(), RefCell::new(random));
+        let random = &random;
+        alone(&self.tools.clone(), |port| async move { self.run_in(&port, now, random).await })
+    }
+
+    async fn run_in<R: Randomness>(
+        &mut self,
+        port: &Port,
+        now: Now,
+        random: &RefCell<&mut R>,
+    ) -> Result<RunReport, DriveError> {
+        let mut events = Vec::new();
         let jumped = self.has_jumped(now);
         let now = now.wall;
-        self.renew(now)?;
+        self.renew(port, now).await?;
         if jumped {
-            self.wait_out_window(now, &mut events)?;
+            self.wait_out_window(port, now, &mut events).await?;
         }
         loop {
             if let Some(due) = self.due
@@ -235,17 +265,19 @@ impl Driver {
                         return Ok(RunReport { wake: self.wake(wake), events });
                     }
                 } else {
-                    self.tools.store.publish(&self.lease, self.version)?;
+                    port.write(Write::Publish { lease: self.lease.clone(), version: self.version }).await?;
                     self.published = self.version;
                     self.due = None;
                     let lag = (!self.declaration.is_curated()).then(|| now - due);
                     events.push(DriverEvent::Published { version: self.version, lag });
+                    // Other streams are published first: what follows makes nothing readable.
+                    return Ok(RunReport { wake: now, events });
                 }
             }
             let wake = if self.declaration.is_curated() {
-                self.step_curator(now, random, &mut events)?
+                self.step_curator(port, now, random, &mut events).await?
             } else {
-                self.step_devices(now, &mut events)?
+                self.step_devices(port, now, &mut events).await?
             };
             // After a change there may be more to do.
             if let Some(wake) = wake {
@@ -270,7 +302,12 @@ impl Driver {
     /// Opens nothing for a whole window after a jump of the clock, and drops the tick that was cut short.
     ///
     /// A curator's ledger counts timestamps, so a jump would refund recent spending. Devices protect themselves.
-    fn wait_out_window(&mut self, now: u64, events: &mut Vec<DriverEvent>) -> Result<(), DriveError> {
+    async fn wait_out_window(
+        &mut self,
+        port: &Port,
+        now: u64,
+        events: &mut Vec<DriverEvent>,
+    ) -> Result<(), DriveError> {
         let (Some(buffer), Some(timestamp)) = (&self.buffer, self.schedule.timestamp(now)) else { return Ok(()) };
         buffer.close();
         self.whole_from = now;
@@ -280,7 +317,7 @@ impl Driver {
         };
         self.not_before = self.not_before.max(timestamp.saturating_add(window));
         events.push(DriverEvent::Jumped { not_before: self.not_before });
-        self.advance(Vec::new(), None, events)
+        self.advance(port, Vec::new(), None, events).await
     }
 
     /// Limits a wake-up time so that the lease is renewed in time.
@@ -288,7 +325,7 @@ impl Driver {
         wake.min(self.lease_until.saturating_sub(self.tools.lease / 2))
     }
 
-    fn renew(&mut self, now: u64) -> Result<(), DriveError> {
+    async fn renew(&mut self, port: &Port, now: u64) -> Result<(), DriveError> {
         // Also renews after the clock was set back, or after the lease ran out and nobody took it.
         if now.saturating_add(self.tools.lease / 2) < self.lease_until
             && now.saturating_add(self.tools.lease) >= self.lease_until
@@ -296,7 +333,7 @@ impl Driver {
             return Ok(());
         }
         let until = now.saturating_add(self.tools.lease);
-        match self.tools.store.lease(&self.lease.stream, &self.tools.holder, now, until)? {
+        match port.lease(&self.lease.stream, &self.tools.holder, now, until).await? {
             Some(lease) if lease == self.lease => self.lease_until = until,
             _ => return Err(StoreError::Stale(self.lease.stream.clone()).into()),
         }
@@ -320,8 +357,9 @@ impl Driver {
     }
 
     /// Commits the next state together with its releases, and raises the high-water mark.
-    fn advance(
+    async fn advance(
         &mut self,
+        port: &Port,
         releases: Vec<Release>,
         due: Option<u64>,
         events: &mut Vec<DriverEvent>,
@@ -331,6 +369,7 @@ impl Driver {
             StreamSpec::Local(spec) => spec.population(),
             _ => None,
         };
+        let releases: Vec<Release> = releases.into_iter().map(Release::readable).collect();
         let mut answers = Vec::new();
         for release in &releases {
             let timestamp = release.timestamp;
@@ -356,12 +395,12 @@ impl Driver {
             stream: save_stream(&self.stream, stream, self.tools.key.as_deref())?,
         };
         let state = encode(&saved, stream)?;
-        let advance =
-            Advance { version: self.version, state: &state, open: &self.open, releases: &records, answers: &answers };
+        let (version, open) = (self.version, self.open.clone());
+        let next = Advance { version, state, open, releases: records, answers };
         self.refuse_older_store()?;
-        self.tools.store.advance(&self.lease, &advance)?;
+        port.write(Write::Advance { lease: self.lease.clone(), next }).await?;
         self.version += 1;
-        self.raise()?;
+        self.raise(port).await?;
         if let Some(last) = releases.last() {
             let spent = releases.iter().filter_map(|release| release.spent.most()).max();
             let (timestamp, left) = (last.timestamp, self.budget_left());
@@ -383,9 +422,9 @@ impl Driver {
         Err(StoreError::Stale(stream.clone()).into())
     }
 
-    fn raise(&self) -> Result<(), DriveError> {
+    async fn raise(&self, port: &Port) -> Result<(), DriveError> {
         let mark = Mark { version: self.version, timestamp: self.last };
-        self.tools.marks.raise(&self.declaration.name, mark).map_err(DriveError::Mark)
+        port.raise(&self.declaration.name, mark).await.map_err(DriveError::Mark)
     }
 
     /// Releases the lease, so that another process can take it at once.
@@ -394,5 +433,10 @@ impl Driver {
     /// Errors of the store.
     pub fn release_lease(self) -> Result<(), DriveError> {
         Ok(self.tools.store.release_lease(&self.lease)?)
+    }
+
+    /// Ends the driver, and returns its lease.
+    pub(crate) fn into_lease(self) -> Lease {
+        self.lease
     }
 }

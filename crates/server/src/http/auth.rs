@@ -1,6 +1,7 @@
 //! Authorisation: [`Role`]s, and [`Tokens`], of which only hashes are kept.
 
 use std::fmt;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -158,7 +159,7 @@ pub enum TokenError {
 
 /// Tokens that a service knows.
 #[derive(Clone, Debug, Default)]
-pub struct Tokens(Vec<([u8; 32], TokenEntry)>);
+pub struct Tokens(Vec<([u8; 32], Arc<TokenEntry>)>);
 
 impl Tokens {
     /// Checks and collects tokens. There are none by default.
@@ -166,7 +167,7 @@ impl Tokens {
     /// # Errors
     /// [`TokenError`].
     pub fn new(entries: Vec<TokenEntry>) -> Result<Self, TokenError> {
-        let mut tokens: Vec<([u8; 32], TokenEntry)> = Vec::with_capacity(entries.len());
+        let mut tokens: Vec<([u8; 32], Arc<TokenEntry>)> = Vec::with_capacity(entries.len());
         for entry in entries {
             let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
             if !(1..=64).contains(&entry.name.len()) || !entry.name.bytes().all(allowed) {
@@ -180,7 +181,7 @@ impl Tokens {
             if tokens.iter().any(|(other, _)| *other == hash) {
                 return Err(TokenError::Same(entry.name));
             }
-            tokens.push((hash, entry));
+            tokens.push((hash, Arc::new(entry)));
         }
         Ok(Self(tokens))
     }
@@ -197,14 +198,28 @@ impl Tokens {
 
     /// Finds a token by its secret, in constant time: all hashes are compared completely.
     pub fn find(&self, secret: &str) -> Option<&TokenEntry> {
-        self.position(secret).map(|position| &self.0[position].1)
+        self.position(secret).map(|position| &*self.0[position].1)
     }
 
-    pub(super) fn entry(&self, position: usize) -> Option<&TokenEntry> {
-        self.0.get(position).map(|(_, entry)| entry)
+    /// Finds a token for a request.
+    pub(super) fn known(&self, secret: &str) -> Option<Known> {
+        self.position(secret).map(|position| {
+            let (hash, entry) = &self.0[position];
+            Known { id: id_of(hash), entry: Arc::clone(entry) }
+        })
     }
 
-    pub(super) fn position(&self, secret: &str) -> Option<usize> {
+    /// Whether a request's token is still there, with the same role.
+    pub(super) fn contains(&self, known: &Known) -> bool {
+        self.0.iter().any(|(hash, entry)| id_of(hash) == known.id && entry.role == known.entry.role)
+    }
+
+    /// Returns the number of tokens that may send events.
+    pub(super) fn senders(&self) -> usize {
+        self.0.iter().filter(|(_, entry)| entry.role.may(Role::Ingest)).count()
+    }
+
+    fn position(&self, secret: &str) -> Option<usize> {
         let given = digest(secret);
         let (mut found, mut position) = (Choice::from(0), 0_u64);
         for ((hash, _), place) in self.0.iter().zip(0_u64..) {
@@ -214,6 +229,18 @@ impl Tokens {
         }
         bool::from(found).then(|| usize::try_from(position).ok()).flatten()
     }
+}
+
+/// Token of a request.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    /// First half of its hash.
+    pub(super) id: u128,
+    pub(super) entry: Arc<TokenEntry>,
+}
+
+fn id_of(hash: &[u8; 32]) -> u128 {
+    hash.iter().take(16).fold(0, |id, byte| id << 8 | u128::from(*byte))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, Error, RootCertStore};
 
 use super::ServeError;
-use super::listen::{TlsFiles, read};
+use super::tls::{TlsFiles, read};
 
 /// A moment in the year 9999, after which no certificate is valid.
 const FAR: Duration = Duration::from_secs(253_370_764_800);

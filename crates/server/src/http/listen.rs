@@ -1,13 +1,12 @@
-//! Connections: TLS, their number, and time limits of slow clients.
+//! Listeners: connections with TLS, in their number, with time limits of slow clients.
 //!
 //! `axum::serve` is not used. A listener of its own could add TLS and a limit of connections, but it hides hyper's
 //! builder: there is no time limit for the headers of a request, which a slow client needs, nor one for shutdown.
 
 use std::io;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -19,88 +18,28 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::NoServerSessionStorage;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{Sleep, sleep, timeout};
-use tokio_rustls::TlsAcceptor;
 use tower_service::Service as _;
 
-use super::{Limits, ServeError};
+use super::Limits;
+use super::connections::{Connections, Place};
+use super::guarded::Guarded;
+use super::tls::Tls;
 
-/// Address of the client.
+/// Sender of a request.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Peer(pub(super) IpAddr);
-
-/// Files of a certificate and its key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TlsFiles {
-    /// Certificate chain, in PEM.
-    pub certificate: PathBuf,
-    /// Private key, in PEM.
-    pub key: PathBuf,
+pub(super) struct Peer {
+    /// Address of the connection: a client, or a proxy.
+    pub(super) address: IpAddr,
+    /// Whether it uses the listener for monitoring, which has no rate limits.
+    pub(super) is_monitoring: bool,
 }
 
-impl TlsFiles {
-    /// Checks that both files can be used.
-    ///
-    /// # Errors
-    /// The unusable file.
-    pub fn check(&self) -> Result<(), ServeError> {
-        read(self).map(drop)
-    }
-}
-
-/// TLS configuration, which can be reloaded while it is used.
-#[derive(Debug)]
-pub(super) struct Tls {
-    files: TlsFiles,
-    config: RwLock<Arc<ServerConfig>>,
-}
-
-impl Tls {
-    pub(super) fn load(files: TlsFiles) -> Result<Self, ServeError> {
-        let config = RwLock::new(read(&files)?);
-        Ok(Self { files, config })
-    }
-
-    /// Reloads certificate and key. After an error the old ones stay.
-    pub(super) fn reload(&self) -> Result<(), ServeError> {
-        let config = read(&self.files)?;
-        *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
-        Ok(())
-    }
-
-    fn acceptor(&self) -> TlsAcceptor {
-        Arc::clone(&self.config.read().unwrap_or_else(PoisonError::into_inner)).into()
-    }
-}
-
-pub(super) fn read(files: &TlsFiles) -> Result<Arc<ServerConfig>, ServeError> {
-    // Errors do not repeat the key.
-    let wrong = |path: &Path, problem: String| ServeError::Tls { path: path.display().to_string(), problem };
-    let (certificate, key) = (&files.certificate, &files.key);
-    let chain = CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let chain = chain.map_err(|error| wrong(certificate, error.to_string()))?;
-    if chain.is_empty() {
-        return Err(wrong(certificate, "it contains no certificate".to_owned()));
-    }
-    let private = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, error.to_string()))?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, private));
-    let mut config = config.map_err(|error| wrong(certificate, error.to_string()))?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    // A session cache evicts old sessions, so resumption would tell how many clients came since.
-    config.session_storage = Arc::new(NoServerSessionStorage {});
-    config.send_tls13_tickets = 0;
-    Ok(Arc::new(config))
-}
+/// Connections that are being closed in favour of others: they count against the open files, but not as connections.
+const CLOSING: usize = 32;
 
 /// A connection with a time limit for writes.
 #[derive(Debug)]
@@ -169,47 +108,63 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     }
 }
 
-/// Accepts connections until `stop`, and then lets requests finish within the time limit.
-pub(super) async fn accept(
-    listener: TcpListener,
-    router: Router,
-    tls: Option<Arc<Tls>>,
-    limits: Limits,
-    stop: impl Future<Output = ()>,
-) {
-    let mut stop = std::pin::pin!(stop);
-    let places = Arc::new(Semaphore::new(limits.connections));
-    let graceful = GracefulShutdown::new();
-    loop {
-        let next = async {
-            let place = Arc::clone(&places).acquire_owned().await;
-            (place, listener.accept().await)
-        };
-        let (place, accepted) = tokio::select! {
-            next = next => next,
-            () = &mut stop => break,
-        };
-        let (stream, address) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                // Perhaps too many files are open, so wait.
-                tracing::warn!(%error, "a connection could not be accepted");
-                sleep(Duration::from_millis(50)).await;
-                continue;
-            }
-        };
-        let connection =
-            Connection { router: router.clone(), peer: Peer(address.ip()), limits, watcher: graceful.watcher() };
-        let tls = tls.clone();
-        tokio::spawn(async move {
-            connection.serve(stream, tls).await;
-            drop(place);
-        });
-    }
-    // Refuse new connections.
-    drop(listener);
-    if timeout(limits.grace, graceful.shutdown()).await.is_err() {
-        tracing::warn!("some requests were not finished in time");
+/// A listener with its connections.
+pub(super) struct Listening {
+    pub(super) listener: TcpListener,
+    pub(super) router: Router,
+    pub(super) tls: Option<Arc<Tls>>,
+    pub(super) connections: Arc<Connections>,
+    /// Most connections at once.
+    pub(super) most: usize,
+    pub(super) is_monitoring: bool,
+}
+
+impl Listening {
+    /// Accepts connections until `stop`, and then lets requests finish within the time limit.
+    pub(super) async fn accept(self, limits: Limits, stop: impl Future<Output = ()>) {
+        let Self { listener, router, tls, connections, most, is_monitoring } = self;
+        let mut stop = std::pin::pin!(stop);
+        let files = Arc::new(Semaphore::new(most.saturating_add(CLOSING)));
+        let graceful = GracefulShutdown::new();
+        loop {
+            let next = async {
+                let file = Arc::clone(&files).acquire_owned().await;
+                (file, listener.accept().await)
+            };
+            let (file, accepted) = tokio::select! {
+                next = next => next,
+                () = &mut stop => break,
+            };
+            let (stream, address) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Perhaps too many files are open, so wait.
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            };
+            let peer = Peer { address: address.ip(), is_monitoring };
+            // A refused connection is closed at once.
+            let Some(place) = connections.admit(peer.address) else { continue };
+            let connection = Connection {
+                router: router.clone(),
+                peer,
+                limits,
+                watcher: graceful.watcher(),
+                place: Arc::new(place),
+            };
+            let tls = tls.clone();
+            tokio::spawn(async move {
+                connection.serve(stream, tls).await;
+                drop(file);
+            });
+        }
+        // Refuse new connections.
+        drop(listener);
+        if timeout(limits.grace, graceful.shutdown()).await.is_err() {
+            tracing::warn!("some requests were not finished in time");
+        }
     }
 }
 
@@ -219,6 +174,7 @@ struct Connection {
     peer: Peer,
     limits: Limits,
     watcher: Watcher,
+    place: Arc<Place>,
 }
 
 impl Connection {
@@ -226,22 +182,35 @@ impl Connection {
         // Answers are short, so do not delay packets.
         let _ = stream.set_nodelay(true);
         let stream = WriteTimeout::new(stream, self.limits.write);
-        match tls {
-            None => self.serve_http(stream).await,
-            Some(tls) => {
-                if let Ok(Ok(stream)) = timeout(self.limits.headers, tls.acceptor().accept(stream)).await {
-                    self.serve_http(stream).await;
+        let place = Arc::clone(&self.place);
+        let served = async {
+            match tls {
+                None => self.serve_http(stream).await,
+                Some(tls) => {
+                    if let Ok(Ok(stream)) = timeout(self.limits.headers, tls.acceptor().accept(stream)).await {
+                        self.serve_http(stream).await;
+                    }
                 }
             }
+        };
+        tokio::select! {
+            () = served => {}
+            // Only an idle connection is closed.
+            () = place.closed() => {}
         }
     }
 
     async fn serve_http(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
-        let Self { router, peer, limits, watcher } = self;
+        let Self { router, peer, limits, watcher, place } = self;
         let service = service_fn(move |request: Request<Incoming>| {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(peer);
-            router.clone().call(request)
+            let (mut router, busy) = (router.clone(), place.begin());
+            async move {
+                let busy = busy.ok_or_else(|| io::Error::from(io::ErrorKind::ConnectionAborted))?;
+                let response = router.call(request).await.unwrap_or_else(|never| match never {});
+                Ok::<_, io::Error>(response.map(|body| Guarded::new(body, busy)))
+            }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())

@@ -10,7 +10,11 @@
 //! | `problem` | the form of every refusal |
 //! | [`auth`] | roles and tokens |
 //! | `rate` | rate limits |
-//! | `listen` | connections, TLS, slow clients |
+//! | `shares` | memory and waiting places, shared among callers |
+//! | `network` | ranges of addresses: proxies, receivers of webhooks |
+//! | `listen`, `connections`, `guarded` | connections, their number, slow clients |
+//! | `tls` | certificate and key |
+//! | `readiness` | checks of readiness |
 //! | [`certificate`] | check of a certificate |
 //! | `telemetry`, `logs` | metrics and logs |
 //! | `webhook` | webhooks |
@@ -30,61 +34,123 @@
 
 pub mod auth;
 pub mod certificate;
+mod connections;
+mod guarded;
 mod listen;
 mod logs;
 mod middleware;
+mod network;
 mod openapi;
 mod problem;
 mod rate;
+mod readiness;
 mod request;
 mod route;
 mod routes;
 mod schemas;
+mod shares;
 mod telemetry;
+mod tls;
 mod webhook;
 
+use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
+use tidegate_device::wire::MAX_BATCH;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
+use tokio::time::timeout;
 
 use auth::Tokens;
-use listen::Tls;
-pub use listen::TlsFiles;
+use connections::Connections;
+use listen::Listening;
 pub use logs::{LogFormat, LogsError, log_to_stderr};
+pub use network::{Network, NotANetwork};
 pub use rate::Rate;
 use rate::RateLimit;
+use readiness::Readiness;
 use routes::QueryCache;
+use shares::Shares;
 pub use telemetry::Telemetry;
+use tls::Tls;
+pub use tls::TlsFiles;
 pub use webhook::{SIGNATURE, WebhookSettings};
 
 use crate::service::Service;
 
 /// Settings of the HTTP server.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct HttpSettings {
     /// Known tokens.
     pub tokens: Tokens,
+    /// Reads the tokens anew on `SIGHUP`.
+    pub reload: Option<Reload>,
     /// Certificate and key. Without TLS tokens travel in the clear, so only this machine or a proxy that does TLS
     /// should reach the port.
     pub tls: Option<TlsFiles>,
     /// Whether metrics need no token.
     pub public_metrics: bool,
+    /// Proxies, which name their clients in a header.
+    pub proxies: Vec<Network>,
+    /// Name of that header: a list of addresses, to which each proxy appends the one that it was reached from.
+    pub client_header: String,
     /// Limits of clients.
     pub limits: Limits,
+}
+
+impl Default for HttpSettings {
+    fn default() -> Self {
+        Self {
+            tokens: Tokens::default(),
+            reload: None,
+            tls: None,
+            public_metrics: false,
+            proxies: Vec::new(),
+            client_header: "x-forwarded-for".to_owned(),
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// Function that reads the tokens anew, or says why they cannot be read.
+#[derive(Clone)]
+pub struct Reload(Arc<ReadTokens>);
+
+type ReadTokens = dyn Fn() -> Result<Tokens, String> + Send + Sync;
+
+impl Reload {
+    /// Wraps a function. It may block.
+    pub fn new(read: impl Fn() -> Result<Tokens, String> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(read))
+    }
+}
+
+impl fmt::Debug for Reload {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Reload")
+    }
 }
 
 /// Limits of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Most open connections.
+    /// Most open connections. When there are more, idle ones are closed.
     pub connections: usize,
-    /// Most waiting requests: long polls and feeds. Callers with a token and others have this many each.
+    /// Most open connections of an address that is no proxy.
+    pub connections_per_address: usize,
+    /// Most waiting requests: a half for polls without a token, a quarter for others, and a quarter for feeds. A caller
+    /// has at most a quarter of these.
     pub waiting: usize,
+    /// Most bytes of bodies in memory, and as many of answers; an address has at most half. Bodies with events have as
+    /// many again, divided among the tokens that may send them.
+    pub memory: usize,
     /// Rate limit of each token.
     pub token_rate: Rate,
+    /// Rate limit of each address with the same token.
+    pub client_rate: Rate,
     /// Rate limit of each address without a known token.
     pub address_rate: Rate,
     /// Longest time for the headers of a request, and between requests.
@@ -93,8 +159,12 @@ pub struct Limits {
     pub body: Duration,
     /// Longest time in which a client reads nothing of its answer.
     pub write: Duration,
+    /// Longest time that a request waits for the store.
+    pub store: Duration,
     /// Time that requests have to finish when the service stops.
     pub grace: Duration,
+    /// Time that streams have to finish after that.
+    pub stop: Duration,
 }
 
 fn rate(per_second: u32, burst: u32) -> Rate {
@@ -106,13 +176,18 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 4_096,
+            connections_per_address: 512,
             waiting: 2_048,
+            memory: 256 << 20,
             token_rate: rate(5_000, 10_000),
+            client_rate: rate(2_500, 5_000),
             address_rate: rate(50, 200),
             headers: Duration::from_secs(30),
             body: Duration::from_secs(30),
             write: Duration::from_secs(30),
+            store: Duration::from_secs(20),
             grace: Duration::from_secs(10),
+            stop: Duration::from_secs(15),
         }
     }
 }
@@ -125,6 +200,24 @@ pub enum ServeError {
     /// An unusable certificate or key.
     #[error("{path}: {problem}")]
     Tls { path: String, problem: String },
+    /// The store or a disk hangs. Like a crash, this loses no acknowledged report.
+    #[error("the streams did not stop in time, so they were left as a crash would leave them")]
+    Stop,
+}
+
+/// Sockets that a service listens on.
+#[derive(Debug)]
+pub struct Listeners {
+    /// All routes.
+    pub main: TcpListener,
+    /// Health, readiness and metrics only, without TLS and rate limits: for this machine or a trusted network.
+    pub monitoring: Option<TcpListener>,
+}
+
+impl From<TcpListener> for Listeners {
+    fn from(main: TcpListener) -> Self {
+        Self { main, monitoring: None }
+    }
 }
 
 /// State that all requests share.
@@ -133,49 +226,124 @@ struct App {
     service: Arc<Service>,
     telemetry: Arc<Telemetry>,
     settings: HttpSettings,
+    /// Tokens that are known at present.
+    tokens: watch::Sender<Arc<Tokens>>,
     rates: RateLimit,
     /// Limits of the events route, apart from all others.
     event_rates: RateLimit,
     began: Instant,
-    waiting: Arc<Semaphore>,
-    /// Waiting places of callers without a token.
-    strangers: Arc<Semaphore>,
-    /// Last check of readiness, and its result.
-    readiness: tokio::sync::Mutex<Option<(Instant, bool)>>,
+    /// Memory for bodies, for bodies with events, and for answers.
+    bodies: Arc<Shares>,
+    event_bodies: Arc<Shares>,
+    answers: Arc<Shares>,
+    /// Places of waiting requests: feeds, polls with a token, and polls without.
+    feeds: Arc<Shares>,
+    polls: Arc<Shares>,
+    strangers: Arc<Shares>,
+    /// Threads that may wait for the store.
+    readers: Arc<Semaphore>,
+    /// Threads that compute, one for each processor.
+    processors: Arc<Semaphore>,
+    readiness: Readiness,
     /// True when the service stops, which ends all waiting requests.
     stopping: watch::Receiver<bool>,
     queries: QueryCache,
 }
 
+/// Most requests that wait for the store at once, each with a thread.
+const READERS: usize = 32;
+
+/// Most connections for monitoring.
+const MONITORS: usize = 64;
+
+impl App {
+    fn new(
+        service: Arc<Service>,
+        telemetry: Arc<Telemetry>,
+        settings: HttpSettings,
+        stopping: watch::Receiver<bool>,
+    ) -> Self {
+        let Limits { waiting, memory, .. } = settings.limits;
+        let places = |divisor: usize| {
+            let places = (waiting / divisor).max(1);
+            Shares::new(places, places.div_ceil(4))
+        };
+        // At least one body fits.
+        let of_sender = (memory / settings.tokens.senders().max(1)).max(MAX_BATCH);
+        Self {
+            service,
+            telemetry,
+            tokens: watch::Sender::new(Arc::new(settings.tokens.clone())),
+            rates: RateLimit::default(),
+            event_rates: RateLimit::default(),
+            began: Instant::now(),
+            bodies: Shares::new(memory, memory / 2),
+            event_bodies: Shares::new(usize::MAX, of_sender),
+            answers: Shares::new(memory, memory / 2),
+            feeds: places(4),
+            polls: places(4),
+            strangers: places(2),
+            readers: Arc::new(Semaphore::new(READERS)),
+            processors: Arc::new(Semaphore::new(available_parallelism().map_or(1, usize::from))),
+            readiness: Readiness::default(),
+            stopping,
+            queries: QueryCache::default(),
+            settings,
+        }
+    }
+
+    /// Returns the tokens that are known at present.
+    fn tokens(&self) -> Arc<Tokens> {
+        Arc::clone(&self.tokens.borrow())
+    }
+
+    /// Reads the tokens anew. After an error the old ones stay.
+    fn reload_tokens(&self) {
+        let Some(Reload(read)) = &self.settings.reload else { return };
+        match read() {
+            Ok(tokens) => {
+                tracing::info!(tokens = tokens.len(), "the tokens were reloaded");
+                self.tokens.send_replace(Arc::new(tokens));
+            }
+            Err(error) => tracing::error!(error, "the tokens were not reloaded"),
+        }
+    }
+}
+
 /// Serves until `stop`. Then refuses connections, finishes requests, and [stops](Service::stop) the service. On Unix,
-/// `SIGHUP` reloads certificate and key.
+/// `SIGHUP` reloads certificate, key and tokens.
 ///
 /// # Errors
-/// An unusable certificate or key.
+/// An unusable certificate or key; [`ServeError::Stop`] where a store or a disk hangs at the end.
 pub async fn serve(
     service: Arc<Service>,
     telemetry: Arc<Telemetry>,
-    listener: TcpListener,
+    listeners: impl Into<Listeners>,
     settings: HttpSettings,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
+    let Listeners { main, monitoring } = listeners.into();
     let tls = settings.tls.clone().map(Tls::load).transpose()?.map(Arc::new);
-    reload_on_hangup(tls.clone());
     telemetry.attach(&service);
     let (stopping, stopped) = watch::channel(false);
-    let limits = settings.limits;
-    let app = Arc::new(App {
-        service: Arc::clone(&service),
-        telemetry: Arc::clone(&telemetry),
-        settings,
-        rates: RateLimit::default(),
-        event_rates: RateLimit::default(),
-        began: Instant::now(),
-        waiting: Arc::new(Semaphore::new(limits.waiting)),
-        strangers: Arc::new(Semaphore::new(limits.waiting)),
-        readiness: tokio::sync::Mutex::default(),
-        stopping: stopped,
-        queries: QueryCache::default(),
+    let (limits, proxies) = (settings.limits, settings.proxies.clone());
+    let app = Arc::new(App::new(Arc::clone(&service), Arc::clone(&telemetry), settings, stopped.clone()));
+    reload_on_hangup(tls.clone(), Arc::clone(&app));
+    let main = Listening {
+        listener: main,
+        router: route::router(Arc::clone(&app), None),
+        tls,
+        connections: Connections::new(limits.connections, limits.connections_per_address, proxies),
+        most: limits.connections,
+        is_monitoring: false,
+    };
+    let monitoring = monitoring.map(|listener| Listening {
+        listener,
+        router: route::router(app, Some(&routes::status::MONITORING)),
+        tls: None,
+        connections: Connections::new(MONITORS, MONITORS, Vec::new()),
+        most: MONITORS,
+        is_monitoring: true,
     });
     let stop = async move {
         stop.await;
@@ -183,15 +351,25 @@ pub async fn serve(
         // Ends waiting requests; an error means that there are none.
         let _ = stopping.send(true);
     };
-    listen::accept(listener, route::router(app), tls, limits, stop).await;
-    let finish = move || {
+    let monitor = async move {
+        if let Some(monitoring) = monitoring {
+            let mut stopped = stopped;
+            monitoring.accept(limits, async move { drop(stopped.wait_for(|stopping| *stopping).await) }).await;
+        }
+    };
+    tokio::join!(main.accept(limits, stop), monitor);
+    let finish = tokio::task::spawn_blocking(move || {
         service.stop();
         telemetry.stop();
-    };
-    if tokio::task::spawn_blocking(finish).await.is_err() {
-        tracing::error!("the service did not stop cleanly");
+    });
+    match timeout(limits.stop, finish).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(_)) => {
+            tracing::error!("the service did not stop cleanly");
+            Ok(())
+        }
+        Err(_) => Err(ServeError::Stop),
     }
-    Ok(())
 }
 
 /// Completes on `SIGTERM` or `SIGINT`. From this call on, not only from the first poll, these do not end the process by
@@ -228,8 +406,8 @@ pub fn shutdown_signal() -> impl Future<Output = ()> {
     }
 }
 
-/// Reloads certificate and key on `SIGHUP`. Without TLS, `SIGHUP` must not end the process either.
-fn reload_on_hangup(tls: Option<Arc<Tls>>) {
+/// Reloads certificate, key and tokens on `SIGHUP`, which must not end the process in any case.
+fn reload_on_hangup(tls: Option<Arc<Tls>>, app: Arc<App>) {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
@@ -239,16 +417,20 @@ fn reload_on_hangup(tls: Option<Arc<Tls>>) {
             Ok(hangup) => hangup,
             Err(error) => return tracing::warn!(%error, "SIGHUP cannot be handled"),
         };
+        let app = Arc::downgrade(&app);
         tokio::spawn(async move {
             while hangup.recv().await.is_some() {
                 match tls.as_ref().map(|tls| tls.reload()) {
-                    None => tracing::info!("there is no certificate to reload"),
+                    None => {}
                     Some(Ok(())) => tracing::info!("certificate and key were reloaded"),
                     Some(Err(error)) => tracing::error!(%error, "certificate and key were not reloaded"),
                 }
+                let Some(app) = app.upgrade() else { return };
+                // An error means that the program ends.
+                let _ = tokio::task::spawn_blocking(move || app.reload_tokens()).await;
             }
         });
     }
     #[cfg(not(unix))]
-    drop(tls);
+    drop((tls, app));
 }

@@ -21,20 +21,27 @@ pub struct Rate {
 /// A caller, for rate limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Caller {
-    /// Holder of a token, by index.
-    Token(usize),
+    /// Holders of a token, by its hash.
+    Token(u128),
+    /// Holders of a token in a network.
+    TokenAt(u128, u128),
     /// IPv4 address, or /64 network of an IPv6 address: a household has all of it.
     Network(u128),
     /// All callers beyond the largest number.
     Others,
 }
 
+/// Returns the number of an address's network.
+pub(super) fn network_of(address: IpAddr) -> u128 {
+    match address.to_canonical() {
+        IpAddr::V4(address) => u128::from(address.to_bits()),
+        IpAddr::V6(address) => address.to_bits() >> 64 << 64,
+    }
+}
+
 impl Caller {
     pub(super) fn of(address: IpAddr) -> Self {
-        Self::Network(match address.to_canonical() {
-            IpAddr::V4(address) => u128::from(address.to_bits()),
-            IpAddr::V6(address) => address.to_bits() >> 64 << 64,
-        })
+        Self::Network(network_of(address))
     }
 }
 

@@ -117,10 +117,11 @@ impl Route {
     }
 }
 
-/// Builds the router of all routes.
-pub(super) fn router(app: Arc<App>) -> Router {
+/// Builds the router of all routes, or of some paths only.
+pub(super) fn router(app: Arc<App>, only: Option<&[&str]>) -> Router {
     let mut router = Router::new();
-    for Route { path, role, waived, handler, .. } in routes::all() {
+    let wanted = routes::all().into_iter().filter(|route| only.is_none_or(|paths| paths.contains(&route.path)));
+    for Route { path, role, waived, handler, .. } in wanted {
         let handler = match role.filter(|_| !waived(&app.settings)) {
             // `route_layer`, so that another method is refused as such, without a look at the token.
             Some(role) => {

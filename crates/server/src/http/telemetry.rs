@@ -44,6 +44,7 @@ pub(super) struct Meters {
     skipped: Family<One, Counter>,
     failures: Family<One, Counter>,
     lag: Family<One, Level>,
+    overdue: Family<One, Level>,
     version: Family<One, Gauge<i64, AtomicI64>>,
     spent: Family<One, Level>,
     left: Family<One, Level>,
@@ -78,6 +79,7 @@ impl Telemetry {
             skipped: Family::default(),
             failures: Family::default(),
             lag: Family::default(),
+            overdue: Family::default(),
             version: Family::default(),
             spent: Family::default(),
             left: Family::default(),
@@ -94,7 +96,10 @@ impl Telemetry {
     }
 
     /// Returns all metrics in the OpenMetrics format.
-    pub fn text(&self) -> String {
+    pub fn text(&self, service: &Service) -> String {
+        for (name, late) in service.overdue() {
+            self.meters.overdue.get_or_create(&stream(name.as_ref().to_owned())).set(late.as_secs_f64());
+        }
         let mut text = String::new();
         // Writing to a string cannot fail.
         let _ = encode(&mut text, &self.registry);
@@ -129,6 +134,8 @@ impl Meters {
         registry.register("driver_errors", "Times that a stream's driver stopped", self.failures.clone());
         let help = "How late the last release of a stream of devices was, in seconds";
         registry.register("tick_lag_seconds", help, self.lag.clone());
+        let help = "How late the next step of a stream of devices is at present, in seconds";
+        registry.register("step_overdue_seconds", help, self.overdue.clone());
         registry.register("published_version", "Up to which version a stream is published", self.version.clone());
         let help = "What the last release cost the user who spent most, in epsilon";
         registry.register("epsilon_spent", help, self.spent.clone());

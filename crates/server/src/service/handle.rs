@@ -1,8 +1,7 @@
-//! [`StreamHandle`]: shared view of a running stream, for requests and for its driver's thread.
+//! [`StreamHandle`]: shared view of a running stream, for requests and for the thread that drives it.
 
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_device::wire::StreamTag;
 use tokio::sync::watch;
@@ -24,9 +23,7 @@ pub(super) struct StreamHandle {
     pub(super) view: Mutex<View>,
     pub(super) change: watch::Sender<Change>,
     /// Set when the declaration has changed, so the driver must be opened again.
-    pub(super) reopen: AtomicBool,
-    woken: Mutex<bool>,
-    wake: Condvar,
+    reopen: AtomicBool,
 }
 
 /// State of a stream, as requests see it.
@@ -77,8 +74,6 @@ impl StreamHandle {
             buffer,
             change: watch::Sender::new(Change { round: found.version, published: found.published }),
             reopen: AtomicBool::new(false),
-            woken: Mutex::default(),
-            wake: Condvar::new(),
             view: Mutex::new(View {
                 questions: Admission::all(&found.open, &Arc::default(), &declaration),
                 declaration: Arc::new(declaration),
@@ -92,17 +87,19 @@ impl StreamHandle {
         }
     }
 
-    /// Wakes the driver's thread.
-    pub(super) fn wake(&self) {
-        *lock(&self.woken) = true;
-        self.wake.notify_all();
+    /// Asks that the driver be opened again: the declaration has changed.
+    pub(super) fn reopen(&self) {
+        self.reopen.store(true, Ordering::Release);
     }
 
-    /// Sleeps until the time is over or somebody calls [`wake`](Self::wake).
-    pub(super) fn sleep(&self, most: Duration) {
-        let guard = lock(&self.woken);
-        let waited = self.wake.wait_timeout_while(guard, most, |woken| !*woken);
-        *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
+    /// Whether the driver must be opened again. Asks once for each [`reopen`](Self::reopen).
+    pub(super) fn wants_reopening(&self) -> bool {
+        self.reopen.swap(false, Ordering::AcqRel)
+    }
+
+    /// Returns the length of a tick, in milliseconds.
+    pub(super) fn tick(&self) -> u64 {
+        lock(&self.view).declaration.schedule().length()
     }
 
     /// Updates the view, and wakes requests that wait if `update` returns true.
@@ -119,12 +116,15 @@ impl StreamHandle {
         }
     }
 
-    /// Shows the state of this process's driver.
-    pub(super) fn show_driver(&self, driver: &Driver, tools: &Tools) -> Result<(), StoreError> {
+    /// Shows the state of this process's driver, which was perhaps opened just now.
+    pub(super) fn show_driver(&self, driver: &Driver, opened: bool, tools: &Tools) -> Result<(), StoreError> {
         let status_changes = lock(&self.view).status_changes;
         let status = tools.store.status(&self.name)?.0;
         let questions = driver.questions();
         self.update(|view| {
+            if opened {
+                view.declaration = Arc::new(driver.declaration().clone());
+            }
             let status = view.newer(status, status_changes);
             let same_questions = view.questions.len() == questions.len()
                 && view.questions.iter().zip(questions).all(|(old, new)| old.question == new.question);

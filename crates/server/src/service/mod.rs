@@ -1,15 +1,18 @@
-//! [`Service`]: all streams of a store, with one thread for each stream and one for writing reports.
+//! [`Service`]: all streams of a store, with a few threads that drive them and one for writing reports.
 //!
 //! | module | contents |
 //! | --- | --- |
+//! | `agenda` | when each stream is due |
 //! | `handle` | shared view of a running stream |
-//! | `run` | thread that drives a stream |
+//! | `run` | threads that drive the streams |
 
+mod agenda;
 mod handle;
 mod run;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -19,19 +22,22 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use ed25519_dalek::SigningKey;
 use serde::Serialize;
-use tidegate::kernel::NoEntropy;
+use tidegate::kernel::{NoEntropy, SystemRandom};
 use tidegate_device::api::{OpenQuestion, OpenQuestions, Receipt};
 use tidegate_device::clock::BootClock;
 use tidegate_device::enrolment::PolicyError;
 use tokio::sync::watch;
 
+use agenda::{Agenda, GROUP, Seat};
 use handle::{StreamHandle, declaration_of, lock};
 
-use crate::driver::{DriveError, DriverEvent, Tools, first_state, progress};
+use crate::driver::{DriveError, DriverEvent, Tools, Turn, first_state, progress};
 use crate::ingest::admission::Admission;
 use crate::ingest::commit::{Pending, commit, write_groups};
 use crate::ingest::{CuratorEvent, EventBuffer, EventBufferError, EventError, ReportError};
-use crate::store::{BatchRejection, NewStream, Record, RecordFilter, RecordKind, ReportBatch, Status, StoreError};
+use crate::store::{
+    BatchRejection, NewStream, Record, RecordFilter, RecordKind, ReportBatch, Status, StoreError, Write, Written,
+};
 use crate::stream::{Declaration, DeclarationError};
 
 /// Settings of a service.
@@ -122,9 +128,18 @@ pub struct Service {
     observer: Arc<dyn Observer>,
     streams: RwLock<HashMap<String, Arc<StreamHandle>>>,
     commit_queue: Mutex<Option<SyncSender<Pending>>>,
+    agenda: Arc<Agenda>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    stopping: Arc<AtomicBool>,
+    stopping: AtomicBool,
 }
+
+/// Threads that drive streams: one may wait for a disk while another works.
+fn drivers() -> usize {
+    thread::available_parallelism().map_or(2, NonZero::get).clamp(2, 8)
+}
+
+/// How late a stream's step may be until the stream counts as stalled.
+const STALLED: Duration = Duration::from_secs(5);
 
 /// Returns the time, in milliseconds since 1970.
 pub fn now() -> u64 {
@@ -145,8 +160,9 @@ impl Service {
         declarations: &[Declaration],
         observer: Arc<dyn Observer>,
     ) -> Result<Arc<Self>, ServiceError> {
+        let names = tools.store.names()?;
         let mut marks = Vec::new();
-        for name in tools.store.names()? {
+        for name in names {
             let found = tools.store.stream(&name)?;
             if let Some(mark) = tools.marks.mark(&name)
                 && mark.version > found.version
@@ -165,9 +181,7 @@ impl Service {
                 Err(error) => return Err(error.into()),
             }
         }
-        for (name, mark) in marks {
-            tools.marks.raise(&name, mark).map_err(DriveError::Mark)?;
-        }
+        tools.marks.raise_all(&marks).map_err(DriveError::Mark)?;
         let (sender, receiver) = sync_channel(settings.queue.max(1));
         let service = Arc::new(Self {
             observer: Arc::clone(&observer),
@@ -175,28 +189,29 @@ impl Service {
             clock: settings.clock,
             streams: RwLock::default(),
             commit_queue: Mutex::new(Some(sender)),
+            agenda: Arc::new(Agenda::new(drivers())),
             threads: Mutex::default(),
-            stopping: Arc::default(),
+            stopping: AtomicBool::new(false),
             tools,
         });
-        for declaration in declarations {
-            service.record(declaration)?;
-        }
-        let names = service.tools.store.names()?;
-        let started = service.start_threads(&names, receiver, observer);
+        let started = service.start_all(declarations, receiver);
         started.inspect_err(|_| service.stop())?;
         Ok(service)
     }
 
-    fn start_threads(
-        &self,
-        streams: &[String],
-        batches: Receiver<Pending>,
-        observer: Arc<dyn Observer>,
-    ) -> Result<(), ServiceError> {
+    /// Starts the threads before anything is stored, then stores the declarations and opens all streams.
+    fn start_all(&self, declarations: &[Declaration], batches: Receiver<Pending>) -> Result<(), ServiceError> {
         let (store, source) = (Arc::clone(&self.tools.store), self.tools.holder.clone());
+        let observer = Arc::clone(&self.observer);
         self.spawn("writer", move || write_groups(&*store, &source, &batches, &*observer))?;
-        streams.iter().try_for_each(|name| self.start_stream(name))
+        for number in 0..drivers() {
+            let (agenda, tools) = (Arc::clone(&self.agenda), self.tools.clone());
+            let (clock, observer, mut random) = (self.clock, Arc::clone(&self.observer), SystemRandom::new()?);
+            let work = move || run::drive(&agenda, &tools, clock, &mut random, &*observer);
+            self.spawn(&format!("driver {number}"), work)?;
+        }
+        self.record(declarations)?;
+        self.tools.store.names()?.iter().try_for_each(|name| self.start_stream(name))
     }
 
     fn spawn(&self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), ServiceError> {
@@ -217,9 +232,9 @@ impl Service {
         }
         streams.insert(name.to_owned(), Arc::clone(&handle));
         drop(streams);
-        let (tools, observer, stopping) = (self.tools.clone(), Arc::clone(&self.observer), Arc::clone(&self.stopping));
-        let clock = self.clock;
-        self.spawn(name, move || run::drive(&handle, &tools, clock, &*observer, &stopping))
+        let turn = Turn { stream: Arc::clone(&handle.name), buffer: handle.buffer.clone(), driver: None };
+        self.agenda.add(Seat { handle, turn, backoff: run::BACKOFF.0 });
+        Ok(())
     }
 
     fn handle(&self, stream: &str) -> Option<Arc<StreamHandle>> {
@@ -231,36 +246,52 @@ impl Service {
     /// # Errors
     /// An invalid declaration, or one that changes what the stream promises.
     pub fn create(&self, declaration: &Declaration) -> Result<(), ServiceError> {
-        self.record(declaration)?;
+        self.record(std::slice::from_ref(declaration))?;
         self.start_stream(&declaration.name)
     }
 
-    /// Stores a declaration: a new stream, or other queries, monitors and webhooks of one that exists.
-    fn record(&self, declaration: &Declaration) -> Result<(), ServiceError> {
+    /// Stores declarations: new streams, or other queries, monitors and webhooks of those that exist.
+    fn record(&self, declarations: &[Declaration]) -> Result<(), ServiceError> {
+        for group in declarations.chunks(GROUP) {
+            let rows: Vec<_> = group.iter().map(|declaration| self.first_row(declaration)).collect::<Result<_, _>>()?;
+            let writes: Vec<_> = rows.iter().map(|row| Write::Create(row.as_new())).collect();
+            for (declaration, outcome) in group.iter().zip(self.tools.store.commit(&writes)) {
+                self.settle(declaration, outcome)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn first_row(&self, declaration: &Declaration) -> Result<FirstRow, ServiceError> {
         declaration.check()?;
-        let name = &declaration.name;
-        let text = to_json(name, declaration)?;
+        let name = declaration.name.clone();
+        let text = to_json(&name, declaration)?;
         let mut slot_key = [0; 16];
         getrandom::fill(&mut slot_key).map_err(|error| ServiceError::Entropy(error.into()))?;
         let policy = match declaration.policy(slot_key)? {
-            Some(policy) => to_json(name, &policy.sign(&self.signer)?)?,
+            Some(policy) => to_json(&name, &policy.sign(&self.signer)?)?,
             None => String::new(),
         };
         let state = first_state(declaration, 0, self.tools.key.as_deref())?;
-        let new = NewStream { name, declaration: &text, policy: &policy, state: &state };
-        match self.tools.store.create(&new) {
-            Ok(()) => {}
+        Ok(FirstRow { name, declaration: text, policy, state })
+    }
+
+    /// Replaces the declaration of a stream that exists already.
+    fn settle(&self, declaration: &Declaration, outcome: Result<Written, StoreError>) -> Result<(), ServiceError> {
+        match outcome {
+            Ok(_) => {}
             // After an unknown outcome, the store tells what happened.
             Err(StoreError::Exists(_) | StoreError::Unknown(_)) => {
+                let name = &declaration.name;
                 let found = self.tools.store.stream(name)?;
                 let earlier = declaration_of(&found)?;
                 declaration.follows(&earlier)?;
                 if *declaration != earlier {
-                    let redeclared = self.tools.store.redeclare(name, &text);
+                    let redeclared = self.tools.store.redeclare(name, &to_json(name, declaration)?);
                     // Even after an error, the driver reads what the store has.
                     if let Some(handle) = self.handle(name) {
-                        handle.reopen.store(true, Ordering::Release);
-                        handle.wake();
+                        handle.reopen();
+                        self.agenda.wake(name);
                     }
                     redeclared?;
                 }
@@ -281,7 +312,7 @@ impl Service {
             view.status_changes += 1;
             std::mem::replace(&mut view.status, status) != status
         });
-        handle.wake();
+        self.agenda.wake(stream);
         Ok(())
     }
 
@@ -306,8 +337,27 @@ impl Service {
             published: view.published,
             open: view.questions.first().map(|open| open.question.timestamp).or(open_tick),
             driven: view.driven,
-            problem: view.problem.clone(),
+            problem: view.problem.clone().or_else(|| self.stall(stream)),
         })
+    }
+
+    /// Says that a stream's step is late. It does not say by how much, which may depend on the events of a curator.
+    fn stall(&self, stream: &str) -> Option<String> {
+        let is_stalled = self.agenda.overdue(stream) > STALLED;
+        is_stalled.then(|| {
+            format!(
+                "its step is late by more than {} seconds: store, marks or processor are too slow",
+                STALLED.as_secs()
+            )
+        })
+    }
+
+    /// Returns how late the next step of each stream of devices is. For a curated stream that may depend on the number
+    /// of events.
+    pub fn overdue(&self) -> Vec<(Arc<str>, Duration)> {
+        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+        let of_devices = streams.values().filter(|handle| handle.buffer.is_none());
+        of_devices.map(|handle| (Arc::clone(&handle.name), self.agenda.overdue(&handle.name))).collect()
     }
 
     /// Returns the signed policy of a stream, as JSON; `None` for an unknown or curated stream.
@@ -406,7 +456,7 @@ impl Service {
         self.tools.store.latest(stream, kind)
     }
 
-    /// Checks that reports can be accepted and streams are driven. Blocks.
+    /// Checks that reports can be accepted, and that their streams can be driven and published. Blocks.
     ///
     /// # Errors
     /// The reason why not.
@@ -417,6 +467,16 @@ impl Service {
         if lock(&self.threads).iter().any(JoinHandle::is_finished) {
             return Err(StoreError::Failed("a thread of the service has stopped".to_owned()));
         }
+        let (opening, all) = self.agenda.opening();
+        if opening > 0 {
+            return Err(StoreError::Unavailable(format!("{opening} of {all} streams are still being opened")));
+        }
+        let streams: Vec<_> = self.streams.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        if !streams.is_empty() && streams.iter().all(|handle| lock(&handle.view).problem.is_some()) {
+            return Err(StoreError::Failed("no stream can be driven".to_owned()));
+        }
+        let unmarked = |error| StoreError::Failed(format!("the high-water marks cannot be raised: {error}"));
+        self.tools.marks.check().map_err(unmarked)?;
         self.tools.store.check()
     }
 
@@ -424,14 +484,27 @@ impl Service {
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         lock(&self.commit_queue).take();
-        for handle in self.streams.read().unwrap_or_else(PoisonError::into_inner).values() {
-            handle.wake();
-        }
+        self.agenda.stop();
         let threads = std::mem::take(&mut *lock(&self.threads));
         for thread in threads {
             // A thread that panicked has stopped, too.
             let _ = thread.join();
         }
+        run::release_leases(self.agenda.take_all(), &self.tools);
+    }
+}
+
+/// First row of a stream, as [`NewStream`].
+struct FirstRow {
+    name: String,
+    declaration: String,
+    policy: String,
+    state: Vec<u8>,
+}
+
+impl FirstRow {
+    fn as_new(&self) -> NewStream<'_> {
+        NewStream { name: &self.name, declaration: &self.declaration, policy: &self.policy, state: &self.state }
     }
 }
 

@@ -1,98 +1,95 @@
-//! Thread that drives one stream.
+//! Threads that drive the streams of a service.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tidegate::kernel::SystemRandom;
 use tidegate_device::clock::BootClock;
 
-use super::handle::StreamHandle;
+use super::agenda::{Agenda, GROUP, Seat};
 use super::{Observer, now};
-use crate::driver::{DriveError, Driver, Now, Tools};
+use crate::driver::{DriveError, Now, RunReport, Tools, drive_together};
+use crate::store::Write;
 
 /// First and longest pause before a driver is opened again after an error.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
-/// Pause between two looks at a stream that another process drives.
-const LOOK: Duration = Duration::from_millis(500);
+pub(super) const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+/// Shortest and longest pause between two looks at a stream that another process drives; in between, a tenth of a tick.
+const LOOK: (u64, u64) = (500, 5_000);
 
-/// Drives a stream until the service stops.
+/// Drives the streams that are due until the service stops.
 pub(super) fn drive(
-    handle: &StreamHandle,
+    agenda: &Agenda,
     tools: &Tools,
     clock: BootClock,
+    random: &mut SystemRandom,
     observer: &dyn Observer,
-    stopping: &AtomicBool,
 ) {
-    let stream = &*handle.name;
-    let mut backoff = BACKOFF.0;
-    let mut random = None;
-    let mut driver: Option<Driver> = None;
-    while !stopping.load(Ordering::Acquire) {
-        match run_once(handle, tools, &mut driver, &mut random, clock, observer) {
-            Ok(wake) => {
-                backoff = BACKOFF.0;
-                let wait = wake.saturating_sub(now()).clamp(1, 60_000);
-                handle.sleep(Duration::from_millis(wait));
+    let moment = || Now { wall: now(), steady: Some(clock.read().steady) };
+    while let Some(mut seats) = agenda.take() {
+        let mut opened = Vec::with_capacity(seats.len());
+        for seat in &mut seats {
+            if seat.handle.wants_reopening() {
+                seat.turn.driver = None;
             }
-            Err(DriveError::Held(_)) => {
-                driver = None;
-                if let Some(buffer) = &handle.buffer {
-                    buffer.close();
-                }
-                if let Err(error) = handle.show_other(tools) {
-                    handle.show_problem(error.to_string());
-                }
-                handle.sleep(LOOK);
-            }
-            Err(error) => {
-                // Its memory may differ from the store, which the next driver reads back.
-                driver = None;
-                observer.failed(stream, &error);
-                handle.show_problem(error.to_string());
-                handle.sleep(backoff);
-                backoff = (backoff * 2).min(BACKOFF.1);
-            }
+            opened.push(seat.turn.driver.is_none());
         }
-    }
-    if let Some(driver) = driver
-        && let Err(error) = driver.release_lease()
-    {
-        tracing::warn!(stream, %error, "the lease could not be released");
+        let outcomes = drive_together(tools, seats.iter_mut().map(|seat| &mut seat.turn), moment, random);
+        for ((mut seat, outcome), opened) in seats.into_iter().zip(outcomes).zip(opened) {
+            let pause = show(&mut seat, outcome, opened, tools, observer);
+            agenda.give(seat, now().saturating_add(pause));
+        }
     }
 }
 
-/// Opens the driver if necessary, and does what is due. Returns when to come back.
-fn run_once(
-    handle: &StreamHandle,
+/// Shows the outcome of a turn. Returns the pause before the next one, in milliseconds.
+fn show(
+    seat: &mut Seat,
+    outcome: Result<RunReport, DriveError>,
+    opened: bool,
     tools: &Tools,
-    driver: &mut Option<Driver>,
-    random: &mut Option<SystemRandom>,
-    clock: BootClock,
     observer: &dyn Observer,
-) -> Result<u64, DriveError> {
-    let stream = &*handle.name;
-    let random = match random {
-        Some(random) => random,
-        None => random.insert(SystemRandom::new()?),
-    };
-    let moment = || Now { wall: now(), steady: Some(clock.read().steady) };
-    if handle.reopen.swap(false, Ordering::AcqRel) {
-        *driver = None;
-    }
-    let driver = match driver {
-        Some(driver) => driver,
-        None => {
-            let opened = Driver::open(stream, moment(), handle.buffer.clone(), tools.clone())?;
-            handle.update(|view| {
-                view.declaration = Arc::new(opened.declaration().clone());
-                false
-            });
-            driver.insert(opened)
+) -> u64 {
+    let Seat { handle, turn, backoff } = seat;
+    let shown = outcome.and_then(|report| {
+        report.events.iter().for_each(|event| observer.driver_event(&handle.name, event));
+        if let Some(driver) = &turn.driver {
+            handle.show_driver(driver, opened, tools)?;
         }
-    };
-    let report = driver.run_due(moment(), random)?;
-    report.events.iter().for_each(|event| observer.driver_event(stream, event));
-    handle.show_driver(driver, tools)?;
-    Ok(report.wake)
+        Ok(report.wake)
+    });
+    match shown {
+        Ok(wake) => {
+            *backoff = BACKOFF.0;
+            wake.saturating_sub(now()).clamp(1, 60_000)
+        }
+        Err(DriveError::Held(_)) => {
+            if let Some(buffer) = &handle.buffer {
+                buffer.close();
+            }
+            if let Err(error) = handle.show_other(tools) {
+                handle.show_problem(error.to_string());
+            }
+            (handle.tick() / 10).clamp(LOOK.0, LOOK.1)
+        }
+        Err(error) => {
+            turn.driver = None;
+            observer.failed(&handle.name, &error);
+            handle.show_problem(error.to_string());
+            let pause = *backoff;
+            *backoff = (pause * 2).min(BACKOFF.1);
+            u64::try_from(pause.as_millis()).unwrap_or(u64::MAX)
+        }
+    }
+}
+
+/// Releases the leases of all streams, so that other processes can take them at once.
+pub(super) fn release_leases(seats: Vec<Seat>, tools: &Tools) {
+    let leases: Vec<_> = seats.into_iter().filter_map(|seat| Some(seat.turn.driver?.into_lease())).collect();
+    for group in leases.chunks(GROUP) {
+        let writes: Vec<_> = group.iter().cloned().map(Write::ReleaseLease).collect();
+        for (lease, outcome) in group.iter().zip(tools.store.commit(&writes)) {
+            if let Err(error) = outcome {
+                tracing::warn!(stream = lease.stream, %error, "the lease could not be released");
+            }
+        }
+    }
 }

@@ -12,7 +12,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::row::{StreamRow, kind_code, read_record, record_columns};
 use super::sqlite::{
-    Fault, QuestionState, SqliteStore, find_stream, io_failed, make_file, read_questions, read_state, sync_folder,
+    Fault, SqliteStore, find_stream, io_failed, load_question, make_file, read_questions, read_state, sync_folder,
 };
 use super::{RecordKind, StoreError, schema};
 
@@ -27,6 +27,8 @@ pub struct StreamSummary {
     pub published: u64,
     /// Number of releases.
     pub releases: u64,
+    /// Its declaration, as JSON.
+    pub declaration: String,
 }
 
 impl SqliteStore {
@@ -82,19 +84,33 @@ impl SqliteStore {
     }
 }
 
-/// Reads a whole backup and verifies its checksums. Returns its streams, and does not change the file.
+/// Reads a whole backup, or a store, and verifies its checksums. Returns its streams. Changes and creates no file.
 ///
 /// # Errors
 /// [`StoreError::Damaged`], and [`StoreError::Schema`] for a later version or another program's file.
 pub fn check_backup(path: &Path) -> Result<Vec<StreamSummary>, StoreError> {
     let checked = || {
-        let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        let connection = open_read_only(path)?;
         match schema::found(&connection)?? {
             0 => Err(StoreError::Damaged(format!("{} is empty", path.display())).into()),
             _ => verify(&connection),
         }
     };
     checked().map_err(|fault: Fault| fault.explain("check of a backup", false).0)
+}
+
+/// Opens a file without creating others beside it. If there is a log beside it, somebody may be writing to both. If
+/// there is none, nobody is, and SQLite need not create one.
+fn open_read_only(path: &Path) -> Result<Connection, Fault> {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let (Some(name), false) = (path.to_str(), Path::new(&log).exists()) else {
+        return Ok(Connection::open_with_flags(path, flags)?);
+    };
+    let name = name.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    let uri = format!("file:{name}?immutable=1");
+    Ok(Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)?)
 }
 
 fn verify(connection: &Connection) -> Result<Vec<StreamSummary>, Fault> {
@@ -116,12 +132,12 @@ fn verify(connection: &Connection) -> Result<Vec<StreamSummary>, Fault> {
             find_stream(connection, &name)?.ok_or_else(|| StoreError::Damaged(format!("stream {name} is gone")))?;
         read_state(connection, &row)?;
         for question in read_questions(connection, &row)? {
-            QuestionState::load(connection, &question)?;
+            load_question(connection, &question)?;
         }
         verify_records(connection, &row, RecordKind::Release, row.releases)?;
         verify_records(connection, &row, RecordKind::Answer, row.answers)?;
         let (version, published, releases) = (row.version, row.published, row.releases);
-        found.push(StreamSummary { stream: name, version, published, releases });
+        found.push(StreamSummary { stream: name, version, published, releases, declaration: row.declaration });
     }
     Ok(found)
 }

@@ -38,7 +38,7 @@ const AHEAD: usize = 32;
 const SHARD_BITS: u32 = 6;
 
 /// First number of slots of a shard, as a power of two.
-const FIRST_BITS: u32 = 4;
+const FIRST_BITS: u32 = 2;
 
 /// Result of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

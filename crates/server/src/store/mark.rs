@@ -36,27 +36,44 @@ pub trait HighWater: Send + Sync + fmt::Debug {
     /// Returns the mark of a stream.
     fn mark(&self, stream: &str) -> Option<Mark>;
 
-    /// Raises a mark, durably. A mark is never lowered.
+    /// Raises the marks of any streams together, durably. A mark is never lowered.
     ///
     /// # Errors
-    /// Errors of the disk. The mark may have been raised or not, so nothing must be published.
-    fn raise(&self, stream: &str, mark: Mark) -> io::Result<()>;
+    /// Errors of the disk. Each mark may have been raised or not, so nothing must be published.
+    fn raise_all(&self, marks: &[(String, Mark)]) -> io::Result<()>;
+
+    /// Raises the mark of one stream, durably.
+    ///
+    /// # Errors
+    /// As for [`raise_all`](Self::raise_all).
+    fn raise(&self, stream: &str, mark: Mark) -> io::Result<()> {
+        self.raise_all(&[(stream.to_owned(), mark)])
+    }
+
+    /// Checks that marks can be raised, by writing them as they are. Marks in memory need no check.
+    ///
+    /// # Errors
+    /// Errors of the disk.
+    fn check(&self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// High-water marks in a folder that no other process has open.
+///
+/// One file has all marks. It is written once for all streams that are raised together.
 #[derive(Debug)]
-pub struct Marks(Mutex<Kept>);
-
-#[derive(Debug)]
-struct Kept {
-    folder: Folder,
-    marks: BTreeMap<String, Mark>,
+pub struct Marks {
+    /// Taken before `marks`, and held until the file is durable.
+    folder: Mutex<Folder>,
+    /// Marks of the file, or of the one that is being written.
+    marks: Mutex<BTreeMap<String, Mark>>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Saved {
+struct Saved<M> {
     version: u16,
-    marks: BTreeMap<String, Mark>,
+    marks: M,
 }
 
 const VERSION: u16 = 1;
@@ -98,31 +115,42 @@ pub enum MarkError {
 }
 
 fn open(folder: &Path) -> Result<Folder, MarkError> {
-    Folder::open(folder).map_err(|error| match error.kind() {
+    Folder::open(folder).map_err(of_folder)
+}
+
+fn of_folder(error: io::Error) -> MarkError {
+    match error.kind() {
         io::ErrorKind::WouldBlock => MarkError::InUse,
         _ => error.into(),
-    })
+    }
 }
 
 fn decode(contents: &[u8]) -> Result<BTreeMap<String, Mark>, MarkError> {
     let (version, _): (u16, _) = postcard::take_from_bytes(contents).map_err(|_| MarkError::Version)?;
-    let saved: Option<Saved> = postcard::from_bytes(contents).ok();
+    let saved: Option<Saved<BTreeMap<String, Mark>>> = postcard::from_bytes(contents).ok();
     saved.filter(|_| version == VERSION).map(|saved| saved.marks).ok_or(MarkError::Version)
 }
 
-impl Kept {
-    fn save(&mut self, marks: BTreeMap<String, Mark>) -> Result<(), MarkError> {
-        let saved = Saved { version: VERSION, marks };
-        let contents = postcard::to_allocvec(&saved).map_err(io::Error::other)?;
-        disk::replace(&mut self.folder, FILE, &contents)?;
-        self.marks = saved.marks;
-        Ok(())
-    }
+fn encode(marks: &BTreeMap<String, Mark>) -> io::Result<Vec<u8>> {
+    postcard::to_allocvec(&Saved { version: VERSION, marks }).map_err(io::Error::other)
 }
 
 /// Returns the higher version and the later timestamp.
 fn higher(one: Mark, other: Mark) -> Mark {
     Mark { version: one.version.max(other.version), timestamp: one.timestamp.max(other.timestamp) }
+}
+
+/// Returns the streams that are behind their marks, by their versions in the store; `None` where one is missing.
+pub fn behind(marks: &BTreeMap<String, Mark>, version: impl Fn(&str) -> Option<u64>) -> Vec<Older> {
+    let older = |(stream, mark): (&String, &Mark)| {
+        let version = version(stream);
+        version.is_none_or(|version| version < mark.version).then(|| Older {
+            stream: stream.clone(),
+            version: version.unwrap_or(0),
+            marked: mark.version,
+        })
+    };
+    marks.iter().filter_map(older).collect()
 }
 
 impl Marks {
@@ -131,10 +159,9 @@ impl Marks {
     /// # Errors
     /// [`MarkError::Missing`], [`MarkError::Damaged`] (also for a copy), [`MarkError::InUse`].
     pub fn open(folder: &Path, store: &dyn Store) -> Result<Self, MarkError> {
-        let folder = open(folder)?;
+        let mut folder = open(folder)?;
         let contents = disk::read(&folder, FILE)?;
         let marks = contents.as_deref().map_or(Ok(BTreeMap::new()), decode)?;
-        let mut kept = Kept { folder, marks };
         if contents.is_none() {
             for stream in store.names()? {
                 let (_, version) = store.status(&stream)?;
@@ -143,9 +170,9 @@ impl Marks {
                 }
             }
             // From now on a missing file is an error.
-            kept.save(BTreeMap::new())?;
+            disk::replace(&mut folder, FILE, &encode(&marks)?)?;
         }
-        Ok(Self(Mutex::new(kept)))
+        Ok(Self { folder: Mutex::new(folder), marks: Mutex::new(marks) })
     }
 
     /// Writes new marks where they are missing, damaged or a copy. An operator decides this, who knows that nothing
@@ -154,7 +181,7 @@ impl Marks {
     /// # Errors
     /// [`MarkError::InUse`], [`MarkError::Io`], and [`MarkError::Version`] for marks of a later program.
     pub fn adopt(folder: &Path, marks: impl IntoIterator<Item = (String, Mark)>) -> Result<Self, MarkError> {
-        let folder = open(folder)?;
+        let mut folder = open(folder)?;
         let mut all = match disk::read(&folder, FILE) {
             Ok(None) | Err(Damaged::Foreign | Damaged::Checksum) => BTreeMap::new(),
             Ok(Some(contents)) | Err(Damaged::Copy { contents }) => decode(&contents)?,
@@ -164,13 +191,21 @@ impl Marks {
             let before = all.get(&stream).copied().unwrap_or(mark);
             all.insert(stream, higher(before, mark));
         }
-        let mut kept = Kept { folder, marks: BTreeMap::new() };
-        kept.save(all)?;
-        Ok(Self(Mutex::new(kept)))
+        disk::replace(&mut folder, FILE, &encode(&all)?)?;
+        Ok(Self { folder: Mutex::new(folder), marks: Mutex::new(all) })
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Reads the marks in a folder, and changes nothing. `None` where there are none.
+    ///
+    /// # Errors
+    /// [`MarkError::Damaged`] (also for a copy), [`MarkError::InUse`].
+    pub fn inspect(folder: &Path) -> Result<Option<BTreeMap<String, Mark>>, MarkError> {
+        let folder = Folder::open_existing(folder).map_err(of_folder)?;
+        disk::read(&folder, FILE)?.as_deref().map(decode).transpose()
+    }
+
+    fn marks(&self) -> MutexGuard<'_, BTreeMap<String, Mark>> {
+        self.marks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the streams whose store is behind their marks.
@@ -178,19 +213,16 @@ impl Marks {
     /// # Errors
     /// Errors of the store.
     pub fn older(&self, store: &dyn Store) -> Result<Vec<Older>, StoreError> {
-        let marks = self.kept().marks.clone();
-        let mut older = Vec::new();
-        for (stream, mark) in marks {
-            let version = match store.status(&stream) {
-                Ok((_, version)) => Some(version),
-                Err(StoreError::NoStream(_)) => None,
+        let marks = self.marks().clone();
+        let mut versions = BTreeMap::new();
+        for stream in marks.keys() {
+            match store.status(stream) {
+                Ok((_, version)) => drop(versions.insert(stream.as_str(), version)),
+                Err(StoreError::NoStream(_)) => {}
                 Err(error) => return Err(error),
-            };
-            if version.is_none_or(|version| version < mark.version) {
-                older.push(Older { stream, version: version.unwrap_or(0), marked: mark.version });
             }
         }
-        Ok(older)
+        Ok(behind(&marks, |stream| versions.get(stream).copied()))
     }
 
     /// Checks that a store is not behind any mark.
@@ -204,18 +236,45 @@ impl Marks {
 
 impl HighWater for Marks {
     fn mark(&self, stream: &str) -> Option<Mark> {
-        self.kept().marks.get(stream).copied()
+        self.marks().get(stream).copied()
     }
 
-    fn raise(&self, stream: &str, mark: Mark) -> io::Result<()> {
-        let mut kept = self.kept();
-        let before = kept.marks.get(stream).copied();
-        let raised = higher(before.unwrap_or(mark), mark);
-        if before == Some(raised) {
+    fn raise_all(&self, marks: &[(String, Mark)]) -> io::Result<()> {
+        let mut folder = self.folder.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut before = Vec::new();
+        let contents = {
+            let mut all = self.marks();
+            for (stream, mark) in marks {
+                let known = all.get(stream).copied();
+                let raised = higher(known.unwrap_or(*mark), *mark);
+                if known != Some(raised) {
+                    before.push((stream, known));
+                    all.insert(stream.clone(), raised);
+                }
+            }
+            encode(&all)?
+        };
+        if before.is_empty() {
             return Ok(());
         }
-        let mut marks = kept.marks.clone();
-        marks.insert(stream.to_owned(), raised);
-        kept.save(marks).map_err(io::Error::other)
+        let written = disk::replace(&mut *folder, FILE, &contents);
+        if written.is_err() {
+            // Later ones are then written again.
+            let mut all = self.marks();
+            for (stream, known) in before.into_iter().rev() {
+                match known {
+                    Some(mark) => all.insert(stream.clone(), mark),
+                    None => all.remove(stream),
+                };
+            }
+        }
+        written
+    }
+
+    fn check(&self) -> io::Result<()> {
+        let mut folder = self.folder.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nobody changes marks without the folder.
+        let contents = encode(&self.marks())?;
+        disk::replace(&mut *folder, FILE, &contents)
     }
 }

@@ -15,6 +15,9 @@
 //! token. `close`, `advance` and `publish` check both. A driver that slept while another took over gets
 //! [`Stale`](StoreError::Stale).
 //!
+//! The driver's transactions and `create` are [`Write`]s. [`commit`](Store::commit) makes those of many streams durable
+//! with one sync of the disk (group commit). Each stream's change is still all or nothing.
+//!
 //! **Contract of an implementation.** A call that returns without error is durable. After
 //! [`Unknown`](StoreError::Unknown) the caller must read back, and must not draw noise again for a committed release.
 //! Any other error means that nothing changed. A store never repairs or guesses: damage is
@@ -23,8 +26,10 @@
 //! | module | contents |
 //! | --- | --- |
 //! | [`sqlite`], [`postgres`] | the two implementations |
+//! | `group` | group commit of the changes of many streams |
 //! | `row` | rows, checksums and rules that both share |
 //! | `schema` | their tables |
+//! | `question` | open questions in memory |
 //! | `identity_set` | set of report identities in memory |
 //! | [`mark`] | high-water marks, kept outside the store |
 //! | [`backup`] | backups of an SQLite store |
@@ -32,9 +37,11 @@
 pub mod backup;
 mod batch;
 mod error;
+mod group;
 mod identity_set;
 pub mod mark;
 pub mod postgres;
+mod question;
 mod row;
 mod schema;
 pub mod sqlite;
@@ -49,20 +56,27 @@ use tidegate_kernel::oracle::Aggregate;
 pub use batch::{ReportBatch, digest};
 pub use error::{BatchRejection, StoreError};
 pub use mark::{Mark, MarkError, Marks};
-pub use postgres::PostgresStore;
+pub use postgres::{PostgresOptions, PostgresStore};
 pub use sqlite::{SqliteOptions, SqliteStore};
 pub use types::{
     Advance, Lease, MergeOutcome, NewRecord, NewStream, OpenQuestion, PhaseKey, Record, RecordFilter, RecordKind,
-    Status, StreamRecord,
+    Status, StreamRecord, Write, Written,
 };
 
 /// Storage of streams, reports and releases. See [the module](self) for its contract.
 pub trait Store: Send + Sync + fmt::Debug {
+    /// Makes changes of any streams durable together, each all or nothing. Returns the outcome of each, in order.
+    ///
+    /// Changes are independent: one that is refused does not stop the others. No two are about the same stream.
+    fn commit(&self, writes: &[Write<'_>]) -> Vec<Result<Written, StoreError>>;
+
     /// Creates a running stream at version 0.
     ///
     /// # Errors
     /// [`StoreError::Exists`], also for a retired stream.
-    fn create(&self, stream: &NewStream<'_>) -> Result<(), StoreError>;
+    fn create(&self, stream: &NewStream<'_>) -> Result<(), StoreError> {
+        group::one(self, Write::Create(*stream)).map(|_| ())
+    }
 
     /// Replaces the declaration of a stream. The caller has checked that no promise changes.
     ///
@@ -101,13 +115,18 @@ pub trait Store: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// [`StoreError::NoStream`].
-    fn lease(&self, stream: &str, holder: &str, now: u64, until: u64) -> Result<Option<Lease>, StoreError>;
+    fn lease(&self, stream: &str, holder: &str, now: u64, until: u64) -> Result<Option<Lease>, StoreError> {
+        let (stream, holder) = (stream.to_owned(), holder.to_owned());
+        group::one(self, Write::Lease { stream, holder, now, until }).and_then(Written::lease)
+    }
 
     /// Ends a lease early. A lease that is no longer held is ignored.
     ///
     /// # Errors
     /// [`StoreError::NoStream`].
-    fn release_lease(&self, lease: &Lease) -> Result<(), StoreError>;
+    fn release_lease(&self, lease: &Lease) -> Result<(), StoreError> {
+        group::one(self, Write::ReleaseLease(lease.clone())).map(|_| ())
+    }
 
     /// Adds reports that came to `source`, of any number of batches, in one transaction. Returns the outcome of each
     /// batch, in order.
@@ -137,20 +156,26 @@ pub trait Store: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// [`StoreError::Stale`].
-    fn close(&self, lease: &Lease, version: u64) -> Result<Vec<Option<Aggregate>>, StoreError>;
+    fn close(&self, lease: &Lease, version: u64) -> Result<Vec<Option<Aggregate>>, StoreError> {
+        group::one(self, Write::Close { lease: lease.clone(), version }).and_then(Written::counts)
+    }
 
     /// Stores the next state of a stream with its questions, releases and answers. Deletes the reports and counts of
     /// questions that are not open any more.
     ///
     /// # Errors
     /// [`StoreError::Stale`].
-    fn advance(&self, lease: &Lease, advance: &Advance<'_>) -> Result<(), StoreError>;
+    fn advance(&self, lease: &Lease, next: Advance) -> Result<(), StoreError> {
+        group::one(self, Write::Advance { lease: lease.clone(), next }).map(|_| ())
+    }
 
     /// Makes all records readable up to a version, which the stream has reached.
     ///
     /// # Errors
     /// [`StoreError::Stale`].
-    fn publish(&self, lease: &Lease, version: u64) -> Result<(), StoreError>;
+    fn publish(&self, lease: &Lease, version: u64) -> Result<(), StoreError> {
+        group::one(self, Write::Publish { lease: lease.clone(), version }).map(|_| ())
+    }
 
     /// Replaces the state of a stream by one of a later version, on an operator's decision after a restored backup.
     /// Deletes its open questions, and ends its lease.

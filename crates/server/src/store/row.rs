@@ -222,7 +222,7 @@ impl StreamRow {
     pub(super) fn advance(
         &mut self,
         lease: &Lease,
-        advance: &Advance<'_>,
+        advance: &Advance,
     ) -> Result<Vec<(RecordKind, Record)>, StoreError> {
         self.fence(lease, advance.version)?;
         signed(self.version + 1)?;
@@ -230,8 +230,8 @@ impl StreamRow {
         self.open = advance.open.len() as u64;
         let mut records = Vec::with_capacity(advance.releases.len() + advance.answers.len());
         for (kind, new, count) in [
-            (RecordKind::Release, advance.releases, &mut self.releases),
-            (RecordKind::Answer, advance.answers, &mut self.answers),
+            (RecordKind::Release, &advance.releases, &mut self.releases),
+            (RecordKind::Answer, &advance.answers, &mut self.answers),
         ] {
             for record in new {
                 *count += 1;

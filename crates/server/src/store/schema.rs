@@ -7,8 +7,11 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use super::StoreError;
 
-/// Schema version of this program.
+/// Schema version of SQLite files that this program writes.
 pub(super) const KNOWN: u32 = 1;
+
+/// Schema version of PostgreSQL databases that this program writes.
+pub(super) const POSTGRES: u32 = 2;
 
 /// Application id in the header of an SQLite file: "TGST".
 pub(super) const APPLICATION: i32 = 0x5447_5354;
@@ -40,7 +43,7 @@ const SQLITE: Dialect = Dialect {
     options: " STRICT",
 };
 
-const POSTGRES: Dialect = Dialect {
+const POSTGRES_DIALECT: Dialect = Dialect {
     schema: "tidegate.",
     key: "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
     unique_key: "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
@@ -118,7 +121,7 @@ CREATE TABLE counts (
 ) STRICT;
 ";
 
-/// Own tables of PostgreSQL: a row for each identity, which several services insert side by side.
+/// Own tables of PostgreSQL in version 1: a row for each identity.
 const POSTGRES_OWN: &str = "
 CREATE SCHEMA IF NOT EXISTS tidegate;
 CREATE TABLE tidegate.meta (schema INTEGER NOT NULL, checks BIGINT NOT NULL);
@@ -137,6 +140,19 @@ CREATE TABLE tidegate.counts (
     sum BIGINT NOT NULL,
     PRIMARY KEY (phase, source)
 );
+";
+
+/// Version 2: identities are a log, as in SQLite. Its rows are random bytes, so compressing them is useless.
+const POSTGRES_LOG: &str = "
+CREATE TABLE tidegate.log (
+    phase BIGINT NOT NULL,
+    number BIGINT NOT NULL,
+    body BYTEA NOT NULL,
+    sum BIGINT NOT NULL,
+    PRIMARY KEY (phase, number)
+);
+ALTER TABLE tidegate.log ALTER COLUMN body SET STORAGE EXTERNAL;
+UPDATE tidegate.meta SET schema = 2;
 ";
 
 impl Dialect {
@@ -164,7 +180,7 @@ fn sqlite_steps(from: u32) -> impl Iterator<Item = String> {
 
 /// Returns the steps from a version on, for PostgreSQL.
 pub(super) fn postgres_steps(from: u32) -> impl Iterator<Item = String> {
-    [POSTGRES_OWN.to_owned() + &POSTGRES.common()].into_iter().skip(from as usize)
+    [POSTGRES_OWN.to_owned() + &POSTGRES_DIALECT.common(), POSTGRES_LOG.to_owned()].into_iter().skip(from as usize)
 }
 
 fn foreign(found: impl Into<String>) -> StoreError {

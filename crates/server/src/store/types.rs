@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::Question;
+use tidegate_kernel::oracle::Aggregate;
 
 /// Status that an operator sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -30,7 +31,7 @@ impl Status {
 }
 
 /// A stream to be created.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewStream<'a> {
     /// Name of the stream.
     pub name: &'a str,
@@ -103,18 +104,61 @@ pub enum MergeOutcome {
 }
 
 /// Next state of a stream.
-#[derive(Clone, Copy, Debug)]
-pub struct Advance<'a> {
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Advance {
     /// Version that it follows.
     pub version: u64,
     /// State of the driver.
-    pub state: &'a [u8],
+    pub state: Vec<u8>,
     /// Questions that are open from now on; all others are deleted.
-    pub open: &'a [OpenQuestion],
+    pub open: Vec<OpenQuestion>,
     /// New releases.
-    pub releases: &'a [NewRecord],
+    pub releases: Vec<NewRecord>,
     /// Answers of queries and monitors about the releases.
-    pub answers: &'a [NewRecord],
+    pub answers: Vec<NewRecord>,
+}
+
+/// Change of one stream, of which [`commit`](super::Store::commit) makes many durable at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Write<'a> {
+    /// See [`create`](super::Store::create).
+    Create(NewStream<'a>),
+    /// See [`lease`](super::Store::lease).
+    Lease { stream: String, holder: String, now: u64, until: u64 },
+    /// See [`release_lease`](super::Store::release_lease).
+    ReleaseLease(Lease),
+    /// See [`close`](super::Store::close).
+    Close { lease: Lease, version: u64 },
+    /// See [`advance`](super::Store::advance).
+    Advance { lease: Lease, next: Advance },
+    /// See [`publish`](super::Store::publish).
+    Publish { lease: Lease, version: u64 },
+}
+
+impl Write<'_> {
+    /// Returns the name of the stream.
+    pub fn stream(&self) -> &str {
+        match self {
+            Self::Create(new) => new.name,
+            Self::Lease { stream, .. } => stream,
+            Self::ReleaseLease(lease)
+            | Self::Close { lease, .. }
+            | Self::Advance { lease, .. }
+            | Self::Publish { lease, .. } => &lease.stream,
+        }
+    }
+}
+
+/// Outcome of a [`Write`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Written {
+    /// Nothing to return.
+    Done,
+    /// The lease, unless another holder has it.
+    Lease(Option<Lease>),
+    /// The counts of each open question, in order; `None` where no report came.
+    Counts(Vec<Option<Aggregate>>),
 }
 
 /// A release or an answer that is not yet published.

@@ -4,6 +4,7 @@
 mod clock;
 mod http;
 mod model;
+mod pool;
 mod postgres;
 mod simulation;
 mod soak;

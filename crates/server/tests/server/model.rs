@@ -10,7 +10,7 @@ use tidegate_device::wire::ReportId;
 use tidegate_kernel::oracle::Aggregate;
 use tidegate_server::store::{
     Advance, BatchRejection, Lease, MergeOutcome, NewRecord, NewStream, OpenQuestion, PhaseKey, Record, RecordFilter,
-    RecordKind, ReportBatch, Status, Store, StoreError, StreamRecord,
+    RecordKind, ReportBatch, Status, Store, StoreError, StreamRecord, Write, Written,
 };
 
 /// Outcome of a writing transaction.
@@ -199,8 +199,8 @@ impl KeptPhase {
     }
 }
 
-impl Store for Model {
-    fn create(&self, new: &NewStream<'_>) -> Result<(), StoreError> {
+impl Model {
+    fn create_one(&self, new: &NewStream<'_>) -> Result<(), StoreError> {
         self.write("create", &[new.name], |streams| {
             if streams.contains_key(new.name) {
                 return Err(StoreError::Exists(new.name.to_owned()));
@@ -220,6 +220,87 @@ impl Store for Model {
             streams.insert(new.name.to_owned(), kept);
             Ok(())
         })
+    }
+
+    fn lease_one(&self, stream: &str, holder: &str, now: u64, until: u64) -> Result<Option<Lease>, StoreError> {
+        self.change("lease", stream, |kept| {
+            match &kept.holder {
+                Some((other, _)) if other == holder => {}
+                Some((_, end)) if *end > now => return Ok(None),
+                _ => kept.stream.epoch += 1,
+            }
+            kept.holder = Some((holder.to_owned(), until));
+            Ok(Some(Lease { stream: stream.to_owned(), epoch: kept.stream.epoch }))
+        })
+    }
+
+    fn release_one(&self, lease: &Lease) -> Result<(), StoreError> {
+        self.change("release_lease", &lease.stream, |kept| {
+            if kept.stream.epoch == lease.epoch {
+                kept.holder = None;
+            }
+            Ok(())
+        })
+    }
+
+    fn close_one(&self, lease: &Lease, version: u64) -> Result<Vec<Option<Aggregate>>, StoreError> {
+        self.change("close", &lease.stream, |kept| {
+            kept.fence(lease, version)?;
+            kept.phases.iter_mut().for_each(|phase| phase.closed = true);
+            Ok(kept.phases.iter().map(KeptPhase::total).collect())
+        })
+    }
+
+    fn advance_one(&self, lease: &Lease, advance: &Advance) -> Result<(), StoreError> {
+        self.change("advance", &lease.stream, |kept| {
+            kept.fence(lease, advance.version)?;
+            kept.stream.version += 1;
+            kept.stream.state = advance.state.to_vec();
+            let before = std::mem::take(&mut kept.phases);
+            for asked in &advance.open {
+                let asked = asked.clone();
+                kept.phases.push(match before.iter().find(|phase| phase.asked.question == asked.question) {
+                    Some(phase) => KeptPhase { asked, ..phase.clone() },
+                    None => KeptPhase { asked, closed: false, seen: BTreeMap::new(), counts: BTreeMap::new() },
+                });
+            }
+            let version = kept.stream.version;
+            let add = |records: &mut Vec<Record>, new: &[NewRecord]| {
+                for NewRecord { timestamp, body } in new {
+                    let (number, timestamp, body) = (records.len() as u64 + 1, *timestamp, body.clone());
+                    records.push(Record { number, version, timestamp, body });
+                }
+            };
+            add(&mut kept.releases, &advance.releases);
+            add(&mut kept.said, &advance.answers);
+            Ok(())
+        })
+    }
+
+    fn publish_one(&self, lease: &Lease, version: u64) -> Result<(), StoreError> {
+        self.change("publish", &lease.stream, |kept| {
+            if kept.stream.epoch != lease.epoch || version > kept.stream.version {
+                return Err(StoreError::Stale(lease.stream.clone()));
+            }
+            kept.stream.published = kept.stream.published.max(version);
+            Ok(())
+        })
+    }
+}
+
+impl Store for Model {
+    fn commit(&self, writes: &[Write<'_>]) -> Vec<Result<Written, StoreError>> {
+        let each = |write: &Write<'_>| match write {
+            Write::Create(new) => self.create_one(new).map(|()| Written::Done),
+            Write::Lease { stream, holder, now, until } => {
+                self.lease_one(stream, holder, *now, *until).map(Written::Lease)
+            }
+            Write::ReleaseLease(lease) => self.release_one(lease).map(|()| Written::Done),
+            Write::Close { lease, version } => self.close_one(lease, *version).map(Written::Counts),
+            Write::Advance { lease, next } => self.advance_one(lease, next).map(|()| Written::Done),
+            Write::Publish { lease, version } => self.publish_one(lease, *version).map(|()| Written::Done),
+        };
+        writes.iter().map(each).collect()
     }
 
     fn redeclare(&self, stream: &str, declaration: &str) -> Result<(), StoreError> {
@@ -250,27 +331,6 @@ impl Store for Model {
                 return Err(StoreError::Retired(stream.to_owned()));
             }
             kept.stream.status = status;
-            Ok(())
-        })
-    }
-
-    fn lease(&self, stream: &str, holder: &str, now: u64, until: u64) -> Result<Option<Lease>, StoreError> {
-        self.change("lease", stream, |kept| {
-            match &kept.holder {
-                Some((other, _)) if other == holder => {}
-                Some((_, end)) if *end > now => return Ok(None),
-                _ => kept.stream.epoch += 1,
-            }
-            kept.holder = Some((holder.to_owned(), until));
-            Ok(Some(Lease { stream: stream.to_owned(), epoch: kept.stream.epoch }))
-        })
-    }
-
-    fn release_lease(&self, lease: &Lease) -> Result<(), StoreError> {
-        self.change("release_lease", &lease.stream, |kept| {
-            if kept.stream.epoch == lease.epoch {
-                kept.holder = None;
-            }
             Ok(())
         })
     }
@@ -313,50 +373,6 @@ impl Store for Model {
             sum.merge(more).map_err(|error| BatchRejection::Malformed(error.to_string()))?;
             phase.counts.insert(source.to_owned(), (range.end, sum));
             Ok(MergeOutcome::Counted)
-        })
-    }
-
-    fn close(&self, lease: &Lease, version: u64) -> Result<Vec<Option<Aggregate>>, StoreError> {
-        self.change("close", &lease.stream, |kept| {
-            kept.fence(lease, version)?;
-            kept.phases.iter_mut().for_each(|phase| phase.closed = true);
-            Ok(kept.phases.iter().map(KeptPhase::total).collect())
-        })
-    }
-
-    fn advance(&self, lease: &Lease, advance: &Advance<'_>) -> Result<(), StoreError> {
-        self.change("advance", &lease.stream, |kept| {
-            kept.fence(lease, advance.version)?;
-            kept.stream.version += 1;
-            kept.stream.state = advance.state.to_vec();
-            let before = std::mem::take(&mut kept.phases);
-            for asked in advance.open {
-                let asked = asked.clone();
-                kept.phases.push(match before.iter().find(|phase| phase.asked.question == asked.question) {
-                    Some(phase) => KeptPhase { asked, ..phase.clone() },
-                    None => KeptPhase { asked, closed: false, seen: BTreeMap::new(), counts: BTreeMap::new() },
-                });
-            }
-            let version = kept.stream.version;
-            let add = |records: &mut Vec<Record>, new: &[NewRecord]| {
-                for NewRecord { timestamp, body } in new {
-                    let (number, timestamp, body) = (records.len() as u64 + 1, *timestamp, body.clone());
-                    records.push(Record { number, version, timestamp, body });
-                }
-            };
-            add(&mut kept.releases, advance.releases);
-            add(&mut kept.said, advance.answers);
-            Ok(())
-        })
-    }
-
-    fn publish(&self, lease: &Lease, version: u64) -> Result<(), StoreError> {
-        self.change("publish", &lease.stream, |kept| {
-            if kept.stream.epoch != lease.epoch || version > kept.stream.version {
-                return Err(StoreError::Stale(lease.stream.clone()));
-            }
-            kept.stream.published = kept.stream.published.max(version);
-            Ok(())
         })
     }
 

@@ -111,6 +111,21 @@ impl Postgres {
         }
     }
 
+    /// Stops all its processes where they are, until the guard is dropped.
+    pub(crate) fn hang(&self) -> Hung {
+        let server = self.server.as_ref().unwrap().id();
+        // The parent of a process is the second field behind its name, which is in parentheses.
+        let parent = |stat: String| stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse::<u32>().ok();
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let stat = |number: &u32| std::fs::read_to_string(format!("/proc/{number}/stat")).ok();
+        let mut all: Vec<u32> = numbers.filter(|number| stat(number).and_then(parent) == Some(server)).collect();
+        all.push(server);
+        let hung = Hung(all.iter().map(u32::to_string).collect());
+        hung.signal("STOP");
+        hung
+    }
+
     /// Returns its URL.
     pub(crate) fn url(&self) -> String {
         format!("host={} user=tidegate dbname=postgres", self.folder.path().display())
@@ -124,6 +139,22 @@ impl Postgres {
     /// Drops all tables of stores.
     pub(crate) fn clear(&self) {
         self.execute("SET client_min_messages = warning; DROP SCHEMA IF EXISTS tidegate CASCADE");
+    }
+}
+
+/// Processes that hang until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Hung(Vec<String>);
+
+impl Hung {
+    fn signal(&self, signal: &str) {
+        assert!(Command::new("kill").args(["-s", signal]).args(&self.0).status().unwrap().success());
+    }
+}
+
+impl Drop for Hung {
+    fn drop(&mut self) {
+        self.signal("CONT");
     }
 }
 

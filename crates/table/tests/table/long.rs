@@ -67,7 +67,10 @@ fn rejects_a_user_listed_twice() {
         found.push((user.to_owned(), class.to_owned()));
         if class == "no" { Err("another".into()) } else { Ok(()) }
     };
-    let mut read = |content: &str| read_users("users", content.as_bytes(), Format::Csv, "class", &mut take);
+    let mut read = |content: &str| {
+        let table = TableReader::new("users", content.as_bytes(), Format::Csv)?;
+        read_users(table, "class", &mut take)
+    };
     read("user,class\na,x\nb,y\n").unwrap();
     let error = read("user,class\na,no\n").unwrap_err().to_string();
     assert_eq!(error, "users, line 2, field \"class\": expected another");

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_kernel::Epsilon;
 
 use crate::central::CentralError;
-use crate::estimate::{Estimator, ModelErrors, Noise, Pattern, Periods, Prior};
+use crate::estimate::{Belief, Estimator, ModelErrors, Noise, Pattern, Periods, Prior, whole};
 use crate::release::Counts;
 
 /// Constants of the scheduler, as shares of the window's budget unless said otherwise. *Chosen* on the generated
@@ -312,7 +312,7 @@ impl Scheduler {
         let noise = domain * variance;
         self.total
             .observe(&[sum], if counts.len() > 2 { Noise::Normal { variance: noise } } else { Noise::laplace(noise) });
-        let (mean, left) = self.total.belief(0);
+        let Belief { mean, variance: left, .. } = self.total.belief(0);
         if counts.len() == 1 {
             return self.estimator.observe(counts, Noise::laplace(variance));
         }
@@ -329,9 +329,9 @@ impl Scheduler {
         budgets: &[Budget],
         publisher: &mut impl Publisher,
     ) -> Result<Option<Published>, CentralError> {
-        let (_, variances) = self.estimator.beliefs();
         #[allow(clippy::cast_precision_loss)] // the size of a domain
-        let mean = variances.iter().sum::<f64>() / variances.len() as f64;
+        let mean =
+            self.estimator.beliefs().map(|belief| belief.variance).sum::<f64>() / self.estimator.numbers() as f64;
         if mean <= TUNING.buy * 2.0 * self.estimator.unit() {
             return Ok(None);
         }
@@ -353,10 +353,9 @@ impl Scheduler {
         }
         self.update_candidates(budgets, publisher);
         // A count is not negative, so an estimate of it need not be off by more than itself.
-        let (means, variances) = self.estimator.beliefs();
-        let square: f64 = means.iter().zip(&variances).map(|(mean, variance)| mean * mean + variance).sum();
+        let square: f64 = self.estimator.beliefs().map(|belief| belief.mean * belief.mean + belief.variance).sum();
         #[allow(clippy::cast_precision_loss)] // the size of a domain
-        let most = square / means.len() as f64 / self.estimator.unit();
+        let most = square / self.estimator.numbers() as f64 / self.estimator.unit();
         let error = |candidate: &Candidate| self.estimator.expected_error(candidate.pattern, &candidate.errors, most);
         let best = self.candidates.iter().map(|candidate| (error(candidate), candidate.period));
         let best = best.min_by(|(one, _), (other, _)| one.total_cmp(other));
@@ -394,7 +393,7 @@ impl Scheduler {
 
     /// Estimated counts, within the envelope of the histogram just published.
     fn release(&self, published: Option<&Published>) -> Counts {
-        let (mut counts, mut variances) = self.estimator.beliefs();
+        let (mut counts, mut variances) = self.estimator.stated();
         if let Some(Published { counts: observed, variance, .. }) = published {
             let most = TUNING.envelope * (variance / 2.0).sqrt();
             for ((count, variance), observed) in counts.iter_mut().zip(&mut variances).zip(observed) {
@@ -403,10 +402,9 @@ impl Scheduler {
                 *count = within;
             }
         }
-        for (count, variance) in counts.iter_mut().zip(&variances) {
-            // Counts are whole, and known to be where the interval holds one of them only.
-            let known = NORMAL_95 * variance.sqrt() < 0.5;
-            *count = if known { count.round() } else { *count }.max(0.0);
+        for (count, variance) in counts.iter_mut().zip(&mut variances) {
+            (*count, *variance) = whole(*count, *variance);
+            *count = count.max(0.0);
         }
         Counts { counts, variances }
     }
@@ -434,9 +432,6 @@ impl Scheduler {
             && (1..=longest).contains(period)
     }
 }
-
-/// Standard normal quantile of a 95 % interval.
-const NORMAL_95: f64 = 1.96;
 
 /// Belief before the first histogram, by empirical Bayes (Robbins 1956): all counts have the mean of those published,
 /// and at least the variance of their noise around it.

@@ -9,6 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::belief::{Belief, Component, mixture};
 use super::posterior::{Noise, Posterior, normal_cdf};
 use super::tuning::{MODELS, Model, TUNING};
 
@@ -216,20 +217,20 @@ impl Bank {
         (0..MODELS).for_each(|m| self.popular[m] += share * mean[m] - TUNING.memory * self.popular[m]);
     }
 
-    /// Mean and variance of a number, from the models that matter: those of weight above
-    /// [`significant`](super::tuning::Tuning::significant).
-    pub(super) fn belief(&self, index: usize) -> (f64, f64) {
+    /// Belief about a number.
+    pub(super) fn belief(&self, index: usize) -> Belief {
         let number = &self.numbers[index];
         let weights = self.shared_weights(number);
-        let mean: f64 = (0..MODELS).map(|m| weights[m] * number.means[m]).sum();
-        let (mut mass, mut square) = (0.0, 0.0);
-        for m in 0..MODELS {
-            if weights[m] > TUNING.significant {
-                mass += weights[m];
-                square += weights[m] * (number.variances[m] + (number.means[m] - mean).powi(2));
-            }
-        }
-        (mean, square / mass)
+        Self::mixture(&weights, |m| (number.means[m], number.variances[m]).into())
+    }
+
+    /// Mixture of all models. In stated variances, those that do not jump have equal priors.
+    pub(super) fn mixture(weights: &PerModel, belief: impl Fn(usize) -> Belief) -> Belief {
+        let prior = TUNING.priors();
+        #[allow(clippy::cast_precision_loss)] // a few
+        let even = (MODELS as f64).recip();
+        let caution: PerModel = std::array::from_fn(|m| if TUNING.models[m].is_jump() { 1.0 } else { even / prior[m] });
+        mixture((0..MODELS).map(|m| Component { weight: weights[m], caution: caution[m], belief: belief(m) }))
     }
 
     /// Empirical Bayes: weights under a prior that half follows what suits all numbers.

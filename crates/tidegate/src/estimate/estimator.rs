@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::bank::{Bank, Pattern, PerModel, Prior};
+use super::belief::{Belief, Component, mixture};
 use super::posterior::{Noise, Posterior};
 use super::season::Season;
 use super::tuning::TUNING;
@@ -24,8 +25,8 @@ use super::tuning::TUNING;
 ///     estimator.advance(timestamp);
 ///     estimator.observe(&[observed], Noise::Normal { variance: 1.0 });
 /// }
-/// let (mean, variance) = estimator.belief(0);
-/// assert!((mean - 5.0).abs() < 0.5 && variance < 0.5);
+/// let belief = estimator.belief(0);
+/// assert!((belief.mean - 5.0).abs() < 0.5 && belief.variance < 0.5);
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -229,8 +230,8 @@ impl Estimator {
         }
     }
 
-    /// Mean and variance of a number at the present timestamp: a posterior after an observation, otherwise a forecast.
-    pub fn belief(&self, index: usize) -> (f64, f64) {
+    /// Belief about a number at the present timestamp: a posterior after an observation, otherwise a forecast.
+    pub fn belief(&self, index: usize) -> Belief {
         let size = self.popular.len();
         let bank = self.bank.belief(index);
         if size == 1 {
@@ -240,23 +241,18 @@ impl Estimator {
         let first = first_weights(self.seasons.len());
         let favour = |at: usize| own[at] * (1.0 - TUNING.shared + TUNING.shared * self.popular[at] / first[at]);
         let total: f64 = (0..size).map(favour).sum();
-        let belief = |at: usize| if at == 0 { bank } else { self.seasons[at - 1].belief(index) };
-        let mean: f64 = (0..size).map(|at| favour(at) / total * belief(at).0).sum();
-        let (mut mass, mut square) = (0.0, 0.0);
-        for at in 0..size {
-            let weight = favour(at) / total;
-            if weight > TUNING.significant {
-                let (centre, variance) = belief(at);
-                mass += weight;
-                square += weight * (variance + (centre - mean).powi(2));
-            }
-        }
-        (mean, square / mass)
+        let belief = |at: usize| if at == 0 { bank } else { self.seasons[at - 1].belief(index).into() };
+        mixture((0..size).map(|at| Component { weight: favour(at) / total, caution: 1.0, belief: belief(at) }))
     }
 
-    /// Means and variances of all numbers.
-    pub fn beliefs(&self) -> (Vec<f64>, Vec<f64>) {
-        (0..self.numbers()).map(|index| self.belief(index)).unzip()
+    /// Beliefs about all numbers.
+    pub fn beliefs(&self) -> impl Iterator<Item = Belief> {
+        (0..self.numbers()).map(|index| self.belief(index))
+    }
+
+    /// Means of all numbers, and the variances to state with them.
+    pub fn stated(&self) -> (Vec<f64>, Vec<f64>) {
+        self.beliefs().map(|belief| (belief.mean, belief.stated)).unzip()
     }
 
     /// Whether it has the unit and the prior of another.

@@ -3,6 +3,7 @@
 //! | file | content |
 //! | --- | --- |
 //! | `posterior` | exact updates of a normal belief by Laplace noise, normal noise or a randomised bit |
+//! | `belief` | [`Belief`]: mean and variances of a number under a mixture of models |
 //! | `bank` | interacting multiple models: levels, slopes, scatter and jumps |
 //! | `season` | models of numbers that repeat with a period |
 //! | `estimator` | [`Estimator`]: the mixture of all of them, for numbers that are observed together |
@@ -14,6 +15,7 @@
 //! Every estimator takes plain numbers, which the kernel hands out only after publication.
 
 mod bank;
+mod belief;
 mod estimator;
 mod periods;
 mod posterior;
@@ -24,6 +26,7 @@ mod smoother;
 mod tuning;
 
 pub use bank::{Pattern, Prior};
+pub use belief::{Belief, whole};
 pub use estimator::{Estimator, ModelErrors};
 pub use periods::{Periods, PeriodsError};
 pub use posterior::{Noise, Posterior, bit_update, erfcx, normal_cdf};

@@ -106,7 +106,7 @@ impl ReleaseFilter {
         if usable {
             estimator.observe(observed, Noise::Normal { variance });
         }
-        let (means, variances) = estimator.beliefs();
+        let (means, variances) = estimator.stated();
         let statistic = match &release.statistic {
             Statistic::Counts(_) => {
                 Counts { counts: means.into_iter().map(|count| count.max(0.0)).collect(), variances }.into()

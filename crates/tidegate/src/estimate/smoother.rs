@@ -4,7 +4,8 @@
 //! Striebel (1965); between models, the backward recursion of a hidden Markov chain. It reads no observation again, so
 //! it works for every kind of them.
 
-use super::bank::{Number, PerModel, Steps, moved};
+use super::bank::{Bank, Number, PerModel, Steps, moved};
+use super::belief::{Belief, Component, mixture};
 use super::estimator::{Estimator, first_weights};
 use super::tuning::{MODELS, TUNING};
 
@@ -49,9 +50,9 @@ impl Estimator {
         }
     }
 
-    /// Mean and variance of the first number at the timestamps of snapshots, which ascend, given the observations up
-    /// to the last of them. Only the first `count` are returned.
-    pub fn smooth(&self, snapshots: &[Snapshot], count: usize) -> Vec<(f64, f64)> {
+    /// Beliefs about the first number at the timestamps of snapshots, which ascend, given the observations up to the
+    /// last of them. Only the first `count` are returned.
+    pub fn smooth(&self, snapshots: &[Snapshot], count: usize) -> Vec<Belief> {
         let Some(last) = snapshots.last() else { return Vec::new() };
         let scatter = self.bank().steps(1).scatter;
         let mut smoothed = Smoothed {
@@ -127,40 +128,23 @@ impl Smoothed {
         weights.into_iter().map(|weight| weight / total).collect()
     }
 
-    /// Mean and variance of the number, of which the snapshot has an observation.
-    fn number(&self, snapshot: &Snapshot, scatter: &PerModel) -> (f64, f64) {
+    /// Belief about the number, of which the snapshot has an observation.
+    fn number(&self, snapshot: &Snapshot, scatter: &PerModel) -> Belief {
         let number = &snapshot.number;
-        let mut beliefs = [(0.0, 0.0); MODELS];
-        for (m, belief) in beliefs.iter_mut().enumerate() {
+        let bank = Bank::mixture(&self.models, |m| {
             let line = &self.lines[m];
             // The observation is worth that of the number itself with a normal noise of this precision.
             let before = number.covariance[0][m] + scatter[m];
             let precision = (number.variances[m].recip() - before.recip()).max(0.0);
             let weighted = number.means[m] / number.variances[m] - number.levels[m] / before;
             let share = (1.0 + scatter[m] * precision).recip();
-            *belief = (
-                share * line.level + scatter[m] * share * if precision > 0.0 { weighted } else { 0.0 },
-                share * share * line.variance + scatter[m] * share,
-            );
-        }
-        let bank = mixture(&self.models, &beliefs);
-        let seasons = std::iter::once(bank).chain(snapshot.seasons.iter().copied()).collect::<Vec<_>>();
-        mixture(&self.weights, &seasons)
+            let mean = share * line.level + scatter[m] * share * if precision > 0.0 { weighted } else { 0.0 };
+            (mean, share * share * line.variance + scatter[m] * share).into()
+        });
+        let beliefs = std::iter::once(bank).chain(snapshot.seasons.iter().map(|season| (*season).into()));
+        let component = |(weight, belief): (&f64, Belief)| Component { weight: *weight, caution: 1.0, belief };
+        mixture(self.weights.iter().zip(beliefs).map(component))
     }
-}
-
-/// Mean and variance of a mixture; rare components do not count in the variance.
-fn mixture(weights: &[f64], beliefs: &[(f64, f64)]) -> (f64, f64) {
-    let total: f64 = weights.iter().sum();
-    let mean = weights.iter().zip(beliefs).map(|(weight, (mean, _))| weight * mean).sum::<f64>() / total;
-    let (mut mass, mut square) = (0.0, 0.0);
-    for (weight, (centre, variance)) in weights.iter().zip(beliefs) {
-        if *weight > TUNING.significant * total {
-            mass += weight;
-            square += weight * (variance + (centre - mean).powi(2));
-        }
-    }
-    (mean, square / mass)
 }
 
 impl Line {
@@ -255,7 +239,7 @@ mod tests {
         }
         let smoothed = estimator.smooth(&snapshots, 200);
         assert_eq!(smoothed.len(), 200);
-        for (mean, variance) in &smoothed {
+        for Belief { mean, variance, .. } in &smoothed {
             assert!((mean - 5.0).abs() < 0.2 && *variance < 0.05, "{mean} {variance}");
         }
         assert_eq!(estimator.smooth(&snapshots, 3), smoothed[..3]);
@@ -275,7 +259,7 @@ mod tests {
             snapshots.push(estimator.snapshot());
         }
         let smoothed = estimator.smooth(&snapshots, 60);
-        for (timestamp, (mean, _)) in smoothed.iter().enumerate() {
+        for (timestamp, Belief { mean, .. }) in smoothed.iter().enumerate() {
             let level = if timestamp < 30 { 10.0 } else { 500.0 };
             assert!((mean - level).abs() < 0.7, "{timestamp}: {mean}");
         }

@@ -40,6 +40,11 @@ pub(super) struct Tuning {
     pub(super) memory: f64,
     /// Least weight of a model that counts in a stated variance. Derived: less cannot matter to a 95 % interval.
     pub(super) significant: f64,
+    /// Factor of a model's variance where it is stated. Chosen: for shapes that no model has, such as a sine of unknown
+    /// period.
+    pub(super) margin: f64,
+    /// Largest standard deviation of a whole number that is known. Derived: see [`whole`](super::whole).
+    pub(super) known: f64,
     /// Least weight of a model. Derived: keeps products of f64 positive.
     pub(super) least_weight: f64,
     /// Variances of a step of a wave's level and coefficients, per timestamp, in units. Chosen.
@@ -142,6 +147,8 @@ pub(super) const TUNING: Tuning = Tuning {
     shared: 0.5,
     memory: 0.05,
     significant: 0.01,
+    margin: 1.2,
+    known: 1.0 / 16.0,
     least_weight: 1e-200,
     wave_steps: (1e-3, 1e-4),
     harmonics: 3,

@@ -124,7 +124,7 @@ impl Track {
             estimator
         });
         estimator.observe(&observed, Noise::Normal { variance });
-        let (mut means, mut variances) = estimator.beliefs();
+        let (mut means, mut variances) = estimator.stated();
         let most = ENVELOPE * variance.sqrt();
         for ((mean, variance), observed) in means.iter_mut().zip(&mut variances).zip(&observed) {
             let within = mean.clamp(observed - most, observed + most);
@@ -160,7 +160,7 @@ impl Track {
             let domain = settings.domain as usize;
             return Histogram { frequencies: vec![even; domain], variances: vec![even * (1.0 - even); domain] };
         };
-        let (mut means, mut variances) = estimator.beliefs();
+        let (mut means, mut variances) = estimator.stated();
         let moved = self.fastest * timestamp.saturating_sub(*last) as f64;
         // A frequency has no larger variance than a half.
         variances.iter_mut().for_each(|variance| *variance = (*variance + moved * moved).min(0.25));

@@ -293,12 +293,14 @@ impl Scalar {
         })
     }
 
-    /// Whether the variance of a release tells its whole error. Means of a group hide how far its readings are from
-    /// each other, and a reading that was cut off, or moved into its bucket, how far it was moved.
-    pub const fn states_error(&self) -> bool {
-        let kind_does =
-            matches!(self.kind, ScalarKind::Laplace | ScalarKind::Clamped | ScalarKind::Comporder | ScalarKind::Track);
-        kind_does && self.settings.truncation.is_none()
+    /// Whether the variance of a release tells its whole error. Means hide how far their readings are from each other,
+    /// and a reading that was cut off, or moved into its bucket, how far it was moved.
+    pub fn states_error(&self) -> bool {
+        let machine_does = match &self.machine {
+            Machine::Track(track) => track.states_error(),
+            _ => matches!(self.kind, ScalarKind::Laplace | ScalarKind::Clamped | ScalarKind::Comporder),
+        };
+        machine_does && self.settings.truncation.is_none()
     }
 
     /// Which mechanism it is.

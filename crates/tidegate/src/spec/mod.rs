@@ -64,7 +64,7 @@ use crate::sequence::crr::CrrError;
 use crate::sequence::model::ModelError;
 
 pub use central::{CentralMachine, CentralSpec, ClassSpec, Personalised};
-pub use input::{ColumnsSpec, Duplicates, Empty, Every, InputSpec, NoLength};
+pub use input::{ColumnsSpec, Duplicates, Empty, Every, InputSpec, NoLength, NoSeparator, Separator};
 pub use local::{LocalMachine, LocalSpec};
 pub use parser_words::plain_words;
 pub use scalar::{DomainSpec, Intake, Outside, ProtectsSpec, ScalarSpec, UnknownOutside};

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::{Reply, Said, Values};
 use crate::query::{Answer, Interval, Unit};
+use crate::release::{readable, readable_variance};
 
 /// An answer, as it is printed.
 #[derive(Debug, Serialize)]
@@ -26,8 +27,10 @@ struct Printed {
 impl Printed {
     fn of(answer: &Answer, interval: Option<&Interval>) -> Self {
         let Answer { value, variance, unit, first, last, spans_more_than_one_window, .. } = *answer;
-        let (low, high) = (interval.map(|interval| interval.low), interval.map(|interval| interval.high));
-        let variance = answer.is_stated().then_some(variance);
+        let end = |end: fn(&Interval) -> f64| interval.map(|interval| readable(end(interval), variance));
+        let (low, high) = (end(|interval| interval.low), end(|interval| interval.high));
+        let value = readable(value, variance);
+        let variance = answer.is_stated().then(|| readable_variance(variance));
         Self { value, variance, low, high, unit, first, last, spans_more_than_one_window }
     }
 }

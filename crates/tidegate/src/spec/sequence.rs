@@ -116,6 +116,15 @@ impl SequenceMachine {
         }
     }
 
+    /// The model; `None` for a baseline.
+    pub fn model(&self) -> Option<&Model> {
+        match self {
+            Self::Crr(mechanism) => Some(mechanism.model()),
+            Self::Batched(mechanism) => Some(mechanism.model()),
+            Self::Baseline(_) => None,
+        }
+    }
+
     /// Upper bound of the leakage so far; `None` without a model, where every step loses epsilon.
     pub fn leakage(&self) -> Option<&Leakage> {
         match self {

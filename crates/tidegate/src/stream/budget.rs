@@ -32,6 +32,12 @@ pub struct Balance {
 }
 
 impl Budget {
+    /// The rest of the budget; `None` for nothing. Where the population is divided, of the user who has spent most.
+    pub fn rest(&self) -> Option<Epsilon> {
+        let spent = self.spent.map_or(0, Epsilon::units);
+        Epsilon::from_units(self.epsilon.units().saturating_sub(spent)).ok()
+    }
+
     /// The budget of a ledger before it spends at a timestamp.
     #[allow(clippy::cast_precision_loss)] // a share
     pub(super) fn of(class: Option<String>, ledger: &Ledger, timestamp: u64) -> Self {

@@ -375,7 +375,7 @@ impl Stream {
         match &mut self.machine {
             Machine::Local(collector) => {
                 let step = collector.mechanism.open(timestamp)?;
-                Ok(self.refine_step(step))
+                Ok(self.note_step(step))
             }
             _ => Err(self.takes_no("answers")),
         }
@@ -388,17 +388,16 @@ impl Stream {
     pub fn answer(&mut self, questions: &[Question], answers: &[Option<Estimate>]) -> Result<Step, StreamError> {
         let Machine::Local(collector) = &mut self.machine else { return Err(self.takes_no("answers")) };
         let step = collector.mechanism.answer(questions, answers)?;
-        if let Step::Done(release) = &step {
-            collector.last = Some(release.timestamp);
-        }
-        Ok(self.refine_step(step))
+        Ok(self.note_step(step))
     }
 
-    fn refine_step(&mut self, step: Step) -> Step {
-        match step {
-            Step::Done(release) => Step::Done(self.refinement.push(release)),
-            asked @ Step::Ask(_) => asked,
+    /// Takes note of a timestamp that is over: some need no question.
+    fn note_step(&mut self, step: Step) -> Step {
+        let Step::Done(release) = step else { return step };
+        if let Machine::Local(collector) = &mut self.machine {
+            collector.last = Some(release.timestamp);
         }
+        Step::Done(self.refinement.push(release))
     }
 
     /// The open questions of a local stream: after a restart, to be asked again.

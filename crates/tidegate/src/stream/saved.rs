@@ -12,6 +12,7 @@ use super::{Balance, Budget, Machine, Stream, StreamError};
 use crate::central::Central;
 use crate::local::Local;
 use crate::local::plbu::Plbu;
+use crate::sequence::model::{Background, Model, Order, Smoothing};
 use crate::spec::{StandingQueries, StreamSpec};
 
 /// The version of the saved form. Version 1, which is read too, has no filter.
@@ -46,6 +47,25 @@ struct Earlier {
     filter: Option<Vec<u8>>,
 }
 
+impl Earlier {
+    /// The spec with the learned model that a state's spec lacks: each user's state holds it. Without users, any model
+    /// has the same budgets.
+    fn with_model(&self, mut spec: StreamSpec) -> StreamSpec {
+        if let (StreamSpec::Sequence(spec), Saved::Sequence(users)) = (&mut spec, &self.machine)
+            && spec.mechanism.mechanism().keys.contains(&"model")
+            && spec.model.is_none()
+            && spec.learned.is_none()
+        {
+            let any = || {
+                let smoothing = Smoothing { pseudo_count: 1.0, background: Background::Uniform };
+                Model::learn(spec.values().ok()?.count(), [], Order::One, smoothing).ok()
+            };
+            spec.learned = users.first().and_then(|(_, user)| user.model().cloned()).or_else(any);
+        }
+        spec
+    }
+}
+
 impl Stream {
     /// The whole state, to be loaded with the same spec. Readings that a scalar stream holds back are encrypted under
     /// the key. Entries of an open timestamp, and of an incomplete batch, are not saved: they were not spent on.
@@ -75,7 +95,8 @@ impl Stream {
     /// As [`Stream::load`], but for the key.
     pub fn balance(spec: StreamSpec, saved: &[u8], at: Option<u64>) -> Result<Balance, StreamError> {
         let next = |last: Option<u64>| at.unwrap_or_else(|| last.map_or(0, |last| last.saturating_add(1)));
-        let (new, earlier) = Self::taken_apart(spec, saved)?;
+        let earlier = Self::taken_apart(&spec, saved)?;
+        let new = Self::new(earlier.with_model(spec))?;
         if let (Machine::Scalar(_), Saved::Scalar(numbers)) = (&new.machine, &earlier.machine) {
             let last = numbers.last();
             return Ok(Balance { last, users: None, budgets: vec![Budget::of(None, numbers.ledger(), next(last))] });
@@ -98,13 +119,12 @@ impl Stream {
     /// # Errors
     /// A spec that cannot be followed, a state of another one, and [`StreamError::NoKey`].
     pub fn load(spec: StreamSpec, saved: &[u8], key: Option<&VaultKey>) -> Result<Self, StreamError> {
-        let (new, earlier) = Self::taken_apart(spec, saved)?;
-        new.with(earlier, key)
+        let earlier = Self::taken_apart(&spec, saved)?;
+        Self::new(spec)?.with(earlier, key)
     }
 
-    /// A new stream of the spec, and the saved parts of an earlier one.
-    fn taken_apart(spec: StreamSpec, saved: &[u8]) -> Result<(Self, Earlier), StreamError> {
-        let new = Self::new(spec)?;
+    /// The saved parts of a stream of the spec's mechanism.
+    fn taken_apart(spec: &StreamSpec, saved: &[u8]) -> Result<Earlier, StreamError> {
         let unreadable = || StreamError::State("it cannot be read".to_owned());
         let (version, rest) = postcard::take_from_bytes::<u16>(saved).map_err(|_| unreadable())?;
         if !(1..=VERSION).contains(&version) {
@@ -112,7 +132,7 @@ impl Stream {
             return Err(StreamError::State(problem));
         }
         let (mechanism, rest): (String, _) = postcard::take_from_bytes(rest).map_err(|_| unreadable())?;
-        if mechanism != new.spec.mechanism().full_name {
+        if mechanism != spec.mechanism().full_name {
             return Err(other_settings());
         }
         let ((machine, queries), rest): ((Saved, Option<Vec<u8>>), _) =
@@ -124,7 +144,7 @@ impl Stream {
         if !rest.is_empty() {
             return Err(unreadable());
         }
-        Ok((new, Earlier { machine, queries, filter }))
+        Ok(Earlier { machine, queries, filter })
     }
 
     /// The new stream, where the saved one was.

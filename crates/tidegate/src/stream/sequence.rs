@@ -110,6 +110,11 @@ impl Sequences {
 }
 
 impl Sequence {
+    /// The model, where there is one.
+    pub(super) fn model(&self) -> Option<&Model> {
+        self.machine.model()
+    }
+
     /// Answers a symbol, or takes it into a batch.
     fn answer(
         &mut self,

@@ -1,6 +1,7 @@
 //! [`Stream`] with every mechanism of the list.
 
 use tidegate::kernel::{SeededRandom, VaultKey};
+use tidegate::local::Step;
 use tidegate::mechanisms::{self, Family, Mechanism};
 use tidegate::release::Release;
 use tidegate::spec::StreamSpec;
@@ -178,6 +179,18 @@ fn a_saved_state_tells_its_budgets_without_a_key() {
     users.push(users.value(7, "ann", "x").unwrap(), random).unwrap();
     let balance = Stream::balance(users.spec().clone(), &users.save(None).unwrap(), None).unwrap();
     assert_eq!((balance.last, balance.users, balance.budgets.len()), (Some(7), Some(1), 1));
+}
+
+#[test]
+fn a_timestamp_without_questions_is_over_once_opened() {
+    let lsp = Family::Local.mechanisms().find(|listed| listed.short_name == "lsp").unwrap();
+    let mut stream = new(lsp);
+    let Step::Ask(questions) = stream.open(3).unwrap() else { panic!("lsp begins with a question") };
+    assert!(matches!(stream.answer(&questions, &[None]).unwrap(), Step::Done(_)));
+    assert_eq!(stream.last(), Some(3));
+    // The whole budget of the window is spent.
+    assert!(matches!(stream.open(4).unwrap(), Step::Done(_)));
+    assert_eq!(stream.last(), Some(4));
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use std::thread;
 
-use tidegate_server::http::serve;
 use tokio::sync::oneshot;
 
 use super::Prepared;
@@ -24,10 +23,8 @@ impl Background {
         let url = prepared.url();
         let (stop, stopped) = oneshot::channel();
         let thread = thread::Builder::new().name("tidegate http".to_owned()).spawn(move || {
-            let Prepared { runtime, service, telemetry, listener, settings, .. } = prepared;
             // A dropped sender stops the service, too.
-            let stopped = async move { stopped.await.unwrap_or_default() };
-            runtime.block_on(serve(service, telemetry, listener, settings, stopped)).map_err(Failure::run)
+            prepared.serve(async move { stopped.await.unwrap_or_default() })
         });
         Ok(Self { url, stop: Some(stop), thread: Some(thread.map_err(Failure::run)?) })
     }

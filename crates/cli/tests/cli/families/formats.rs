@@ -159,8 +159,14 @@ fn counts_of_users_are_taken_in_any_order_of_their_fields() {
         assert!(counts.iter().zip([1000.0, 2000.0, 3000.0]).all(|((_, count), truth)| (count - truth).abs() < 5.0));
     }
     let fields = "line 1: the fields must be t,user,value, or t and each value of the domain";
-    for input in ["t,a,b\n0,1,2\n", "t,a,b,c,d\n0,1,2,3,4\n", "t,a,b,b\n0,1,2,3\n", "t,a,b,x\n0,1,2,3\n"] {
-        assert_refused(&stream.release(input, ""), fields);
+    for (input, why) in [
+        ("t,a,b\n0,1,2\n", "line 1: it has no column \"c\": counts have a column for each value of the domain"),
+        ("t,a,b,b\n0,1,2,3\n", "line 1: 2 columns are called \"b\": leave all but the one"),
+        ("t,a,b,c,d\n0,1,2,3,4\n", fields),
+        ("t,a,b,x\n0,1,2,3\n", fields),
+        ("t\n0\n", fields),
+    ] {
+        assert_refused(&stream.release(input, ""), why);
     }
     assert_refused(&stream.release("a,b,c\n1,2,3\n", ""), "line 1: it has no column \"t\": name the column of times");
     let huge = ("18446744073709551615", "a count of at most 2^53");

@@ -177,3 +177,23 @@ fn an_interrupt_releases_the_timestamp_that_is_open() {
         released.lines().map(|line| line.unwrap().split(',').next().unwrap().to_owned()).collect();
     assert_eq!(timestamps, ["0", "0", "0", "1", "1", "1"]);
 }
+
+#[test]
+fn a_reader_of_answers_that_went_away_does_not_end_a_file() {
+    let query = "[[queries]]\nname = \"a\"\nvalue = \"a\"\n";
+    let stream = Stream::new("answers", &format!("{CENTRAL}{query}"));
+    let released = stream.path("released.csv");
+    let mut child = command(&stream.arguments(&format!("--answers - --output {released}")))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    // Far more answers than a pipe holds.
+    child.stdin.take().unwrap().write_all(long(0..5_000, &["a", "b"]).as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let released = std::fs::read_to_string(released).unwrap();
+    assert!(released.lines().count() == 1 + 3 * 5_000 && released.lines().last().unwrap().starts_with("4999,c,"));
+}

@@ -83,7 +83,8 @@ everyone       4        1      1     0       0.0 %
 ";
     assert_eq!(stdout(&budget(&central, "")), expected);
     let later: Value = serde_json::from_str(stdout(&budget(&central, "--at 4 --json"))).unwrap();
-    let entry = json!({"class": null, "window": 4, "epsilon": 1.0, "spent": 0.0, "left": 1.0, "share_left": 1.0});
+    let entry =
+        json!({"class": null, "window": 4, "since": 1, "epsilon": 1.0, "spent": 0.0, "left": 1.0, "share_left": 1.0});
     let whole = json!({"mechanism": "central.sample", "last": 1, "at": 4, "users": null, "seeded": false,
                        "budgets": [entry]});
     assert_eq!(later, whole);
@@ -163,6 +164,8 @@ fn a_state_is_refused_that_is_damaged_or_of_another_spec_and_never_replaced() {
             assert_eq!(std::fs::read(&state).unwrap(), bytes, "{name}: the state was replaced");
         };
         refuse(b"", "it is not the state of a release, or damaged; it was left as it is");
+        refuse(b"tidegate state 1\n", "it is the state of an older version of tidegate, of form 1");
+        refuse(b"tidegate state 4\n", "it is the state of a newer version of tidegate, of form 4");
         for length in [10, 20, 30, whole.len() / 2, whole.len() - 1] {
             refuse(&whole[..length], "it was left as it is, because beginning anew would spend again");
         }

@@ -1,7 +1,7 @@
 //! Unbiased estimates, their variance, and the choice of the best oracle.
 
 use tidegate_kernel::SeededRandom;
-use tidegate_kernel::oracle::{Oracle, OracleKind};
+use tidegate_kernel::oracle::{AUTO_COST, Oracle, OracleKind};
 
 use super::{KINDS, all_reports, is_hash, oracle, reports};
 use crate::support::epsilon;
@@ -109,6 +109,25 @@ fn auto_prefers_low_variance_then_short_reports() {
     assert_eq!(Oracle::auto(2, epsilon("1")).unwrap().kind(), OracleKind::Grr);
     assert_eq!(Oracle::auto(1_000, epsilon("0.05")).unwrap().kind(), OracleKind::Hadamard);
     assert_eq!(Oracle::auto(1_000, epsilon("1")).unwrap().kind(), OracleKind::Olh);
+}
+
+#[test]
+fn auto_weighs_the_cost_of_counting_in_large_domains() {
+    use OracleKind::{Hadamard, Olh};
+    for (domain, text, kind, length) in [
+        (16_384, "1", Olh, 9),
+        (16_385, "1", Hadamard, 2),
+        (131_072, "0.1", Hadamard, 3),
+        (131_072, "0.5", Hadamard, 3),
+        (131_072, "1", Hadamard, 3),
+        (131_072, "2", Olh, 9),
+        (131_072, "4", Olh, 9),
+    ] {
+        let chosen = Oracle::auto(domain, epsilon(text)).unwrap();
+        assert_eq!((chosen.kind(), chosen.report_length()), (kind, length), "{domain} {text}");
+    }
+    let variance = |kind: OracleKind| kind.variance(131_072, epsilon("1"), 1).constant;
+    assert!((1.2..AUTO_COST).contains(&(variance(Hadamard) / variance(Olh))));
 }
 
 #[test]

@@ -57,7 +57,17 @@ function names(spec) {
   return Array.isArray(spec.domain) ? spec.domain : null;
 }
 
-// Bars with an error of one standard deviation; for a stream of numbers, the last ones as a line.
+// Standard deviations; null where a release states no variance.
+function deviations(variances) {
+  return variances.map((variance) => (variance === null ? null : Math.sqrt(Math.max(variance, 0))));
+}
+
+// A number with its error.
+function told(value, error) {
+  return `${value.toPrecision(4)} ${error === null ? '(its error is not stated)' : `± ${error.toPrecision(2)}`}`;
+}
+
+// Bars with an error of one standard deviation, where one is stated; for a stream of numbers, the last ones as a line.
 function draw(svg, stream, releases) {
   svg.replaceChildren();
   const last = releases[releases.length - 1];
@@ -69,17 +79,17 @@ function draw(svg, stream, releases) {
   svg.setAttribute('role', 'img');
   const title = shape('title', {});
   const [values, variances] = numbers(last.release.statistic);
-  if (stream.spec.family === 'event') {
+  const errors = deviations(variances);
+  if ('number' in last.release.statistic) {
     const points = releases.slice(-POINTS).map((one) => numbers(one.release.statistic)[0][0]);
     const low = Math.min(...points);
     const high = Math.max(...points);
     const y = (value) => height - 5 - ((value - low) / (high - low || 1)) * (height - 10);
     const x = (place) => (points.length > 1 ? (place / (points.length - 1)) * width : width / 2);
     svg.append(shape('polyline', { points: points.map((value, place) => `${x(place)},${y(value)}`).join(' ') }));
-    title.textContent = `the last ${points.length} releases: ${values[0]} at timestamp ${last.timestamp}`;
+    title.textContent = `the last ${points.length} releases: ${told(values[0], errors[0])} at timestamp ${last.timestamp}`;
   } else {
-    const errors = variances.map((variance) => Math.sqrt(Math.max(variance, 0)));
-    const high = Math.max(1e-9, ...values.map((value, place) => value + errors[place]));
+    const high = Math.max(1e-9, ...values.map((value, place) => value + (errors[place] ?? 0)));
     const low = Math.min(0, ...values);
     const y = (value) => ((high - value) / (high - low)) * (height - 2) + 1;
     const step = width / values.length;
@@ -87,10 +97,10 @@ function draw(svg, stream, releases) {
       const top = Math.min(y(value), y(0));
       const bar = shape('rect', { x: (place + 0.1) * step, y: top, width: 0.8 * step, height: Math.abs(y(value) - y(0)) });
       const label = shape('title', {});
-      label.textContent = `${names(stream.spec) ? names(stream.spec)[place] : place}: ${value.toPrecision(4)} ± ${errors[place].toPrecision(2)}`;
+      label.textContent = `${names(stream.spec) ? names(stream.spec)[place] : place}: ${told(value, errors[place])}`;
       bar.append(label);
       svg.append(bar);
-      if (values.length <= 64) {
+      if (values.length <= 64 && errors[place] !== null) {
         const middle = (place + 0.5) * step;
         svg.append(shape('line', { class: 'error', x1: middle, x2: middle, y1: y(value + errors[place]), y2: y(value - errors[place]) }));
       }

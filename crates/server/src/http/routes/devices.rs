@@ -6,11 +6,11 @@ use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
-use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value as JsonValue, json};
 use tidegate_device::api::{BATCH, Receipt};
 use tidegate_device::wire::{BatchText, MAX_BATCH};
+use tokio::time::timeout;
 
 use crate::http::App;
 use crate::http::auth::Role;
@@ -116,7 +116,7 @@ async fn questions(
             return Ok(Json(asking).into_response());
         }
         if place.is_none() {
-            place = Some(app.place(identity.token.is_some())?);
+            place = Some(app.place(&identity, false)?);
         }
         tokio::select! {
             _ = changes.changed() => {}
@@ -137,9 +137,19 @@ async fn reports(State(app): Shared, Name(name): Name, request: Request) -> Answ
             return Err(unsupported("application/vnd.tidegate.batch or application/json"));
         }
     };
-    let body = app.body(request.into_body(), MAX_BATCH).await.inspect_err(|_| refused("malformed"))?;
-    let batch = if is_text { bytes_of_text(&name, &body).inspect_err(|_| refused("malformed"))? } else { body };
-    Ok(Json(app.service.report(&name, batch).await?))
+    let body = app.body(request, MAX_BATCH).await.inspect_err(|_| refused("malformed"))?;
+    let batch = if is_text {
+        let stream = name.clone();
+        let parsed = app.computing(move || {
+            let bytes = bytes_of_text(&stream, body.as_ref())?;
+            Ok::<_, Problem>(body.replaced_by(bytes))
+        });
+        parsed.await?.inspect_err(|_| refused("malformed"))?
+    } else {
+        body
+    };
+    let outcome = timeout(app.settings.limits.store, app.service.report(&name, batch.into_bytes())).await;
+    Ok(Json(outcome.unwrap_or(Err(ReportError::Store))?))
 }
 
 /// Returns the name of a stream if it exists: others would fill the metrics.
@@ -147,7 +157,7 @@ fn known<'a>(app: &App, name: &'a str) -> &'a str {
     if app.service.changes(name).is_some() { name } else { "" }
 }
 
-fn bytes_of_text(name: &str, body: &[u8]) -> Answer<Bytes> {
+fn bytes_of_text(name: &str, body: &[u8]) -> Answer<Vec<u8>> {
     // Errors do not repeat reports.
     let text: BatchText = serde_json::from_slice(body).map_err(|error| {
         let place = format!("line {}, column {}", error.line(), error.column());
@@ -159,5 +169,5 @@ fn bytes_of_text(name: &str, body: &[u8]) -> Answer<Bytes> {
     if text.stream != name {
         return Err(ReportError::OtherStream.into());
     }
-    Ok(text.to_bytes().map_err(ReportError::from)?.into())
+    Ok(text.to_bytes().map_err(ReportError::from)?)
 }

@@ -1,5 +1,7 @@
 //! Route for events of a curated stream.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::{Request, State};
 use serde::Deserialize;
@@ -7,7 +9,7 @@ use serde_json::{Value as JsonValue, json};
 use tidegate_device::wire::MAX_BATCH;
 
 use crate::http::auth::Role;
-use crate::http::problem::Answer;
+use crate::http::problem::{Answer, Problem};
 use crate::http::request::{NDJSON, Name, Params, Shared, media_type, unsupported};
 use crate::http::route::{Route, any_of, number, object, parameter, schema_ref, text};
 use crate::ingest::events::parse_events;
@@ -39,7 +41,7 @@ pub(super) fn routes() -> Vec<Route> {
         .parameters([timestamp])
         .body(any_of([one_or_many, text(NDJSON)]))
         .granted(200, object("Taken"))
-        .refused(&[400, 404, 408, 409, 413, 415]),
+        .refused(&[400, 404, 408, 409, 413, 415, 503]),
     ]
 }
 
@@ -60,8 +62,12 @@ async fn events(
         Some(NDJSON) => true,
         _ => return Err(unsupported("application/json or application/x-ndjson")),
     };
-    let body = app.body(request.into_body(), MAX_BATCH).await?;
-    let events = parse_events(&body, is_lines)?;
-    drop(body);
-    Ok(Json(json!({ "taken": app.service.push_events(&name, timestamp, events)? })))
+    let body = app.body(request, MAX_BATCH).await?;
+    let service = Arc::clone(&app.service);
+    let taken = app.computing(move || {
+        let events = parse_events(body.as_ref(), is_lines)?;
+        drop(body);
+        Ok::<_, Problem>(service.push_events(&name, timestamp, events)?)
+    });
+    Ok(Json(json!({ "taken": taken.await?? })))
 }

@@ -8,6 +8,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -16,14 +17,16 @@ use futures_util::stream::unfold;
 use serde::Deserialize;
 use serde_json::json;
 use tidegate_table::time::Clock;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 
 use super::records::record_text;
 use crate::http::App;
-use crate::http::auth::Role;
+use crate::http::auth::{Role, Tokens};
+use crate::http::middleware::Identity;
 use crate::http::problem::{Answer, Problem};
 use crate::http::request::{Name, Params, Shared};
 use crate::http::route::{Route, parameter, text};
+use crate::http::shares::Share;
 use crate::http::webhook::is_of_monitor;
 use crate::service::Change;
 use crate::store::{Record, RecordFilter, RecordKind};
@@ -88,6 +91,7 @@ async fn feed(
     State(app): Shared,
     Name(name): Name,
     Params(begin): Params<Begin>,
+    Extension(identity): Extension<Identity>,
     headers: HeaderMap,
 ) -> Answer<Response> {
     let changes = app.service.changes(&name).ok_or_else(Problem::no_stream)?;
@@ -97,7 +101,7 @@ async fn feed(
         Some(id) => Some(id.to_str().ok().and_then(Position::read).ok_or_else(wrong)?),
         None => None,
     };
-    let permit = app.place(true)?;
+    let share = app.place(&identity, true)?;
     let position = match position {
         Some(position) => position,
         None if begin.since == Some(Since::Now) => {
@@ -110,15 +114,18 @@ async fn feed(
         }
         None => Position::default(),
     };
+    let (stopping, tokens) = (app.stopping.clone(), app.tokens.subscribe());
     let reader = Reader {
-        stopping: app.stopping.clone(),
+        stopping,
         app,
         name,
         times,
         changes,
         position,
         ready: VecDeque::new(),
-        _permit: permit,
+        identity,
+        tokens,
+        _share: share,
     };
     let events = unfold(reader, |mut reader| async move {
         let event = reader.next().await?;
@@ -135,11 +142,13 @@ struct Reader {
     stopping: watch::Receiver<bool>,
     position: Position,
     ready: VecDeque<(RecordKind, Record)>,
-    _permit: OwnedSemaphorePermit,
+    identity: Identity,
+    tokens: watch::Receiver<Arc<Tokens>>,
+    _share: Share,
 }
 
 impl Reader {
-    /// Returns the next event; `None` when the service stops or its store fails.
+    /// Returns the next event; `None` when the service stops, its store fails, or the token was withdrawn.
     async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some((records, record)) = self.ready.pop_front() {
@@ -149,7 +158,9 @@ impl Reader {
                 }
                 return Some(self.event(records, &record));
             }
-            if *self.stopping.borrow() {
+            let tokens = self.tokens.borrow_and_update().clone();
+            let is_known = self.identity.token.as_ref().is_some_and(|token| tokens.contains(token));
+            if *self.stopping.borrow() || !is_known {
                 return None;
             }
             self.changes.borrow_and_update();
@@ -158,6 +169,7 @@ impl Reader {
                 tokio::select! {
                     changed = self.changes.changed() => changed.ok()?,
                     _ = self.stopping.changed() => {}
+                    _ = self.tokens.changed() => {}
                 }
             }
         }

@@ -6,7 +6,7 @@ mod feed;
 mod operators;
 mod query;
 mod records;
-mod status;
+pub(super) mod status;
 
 pub(super) use query::QueryCache;
 

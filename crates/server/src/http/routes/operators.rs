@@ -77,9 +77,9 @@ async fn stream(Extension(role): Extension<Role>, State(app): Shared, Name(name)
 
 async fn create(Extension(role): Extension<Role>, State(app): Shared, request: Request) -> Answer<Response> {
     expect_json(request.headers())?;
-    let body = app.body(request.into_body(), SMALL).await?;
-    let declaration: Declaration =
-        serde_json::from_slice(&body).map_err(|error| Problem::bad("declaration", plain_words(&error.to_string())))?;
+    let body = app.body(request, SMALL).await?;
+    let declaration: Declaration = serde_json::from_slice(body.as_ref())
+        .map_err(|error| Problem::bad("declaration", plain_words(&error.to_string())))?;
     let name = declaration.name.clone();
     let is_new = app.service.overview(&name).is_none();
     app.blocking(move |app| app.service.create(&declaration)).await??;

@@ -11,9 +11,10 @@ use tidegate::post_processing::{Refinement, Repair};
 use tidegate::release::Release;
 use tidegate::spec::{QuerySpec, StandingQueries, StreamSpec, Values};
 
-use super::records::{MAX_NUMBERS, MAX_RECORDS, domain_of, unreadable};
+use super::records::{MAX_RECORDS, NUMBER, domain_of, unreadable};
 use crate::http::App;
 use crate::http::auth::Role;
+use crate::http::middleware::Identity;
 use crate::http::problem::{Answer, Problem};
 use crate::http::request::{Name, SMALL, Shared, expect_json};
 use crate::http::route::{Route, object};
@@ -35,13 +36,17 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
+/// Most numbers that a query sums, about.
+const MAX_NUMBERS: usize = 2_000_000;
+
 async fn query(State(app): Shared, Name(name): Name, request: Request) -> Answer<Json<JsonValue>> {
     expect_json(request.headers())?;
+    let identity = request.extensions().get::<Identity>().cloned();
     let mut declaration = app.overview(&name)?.declaration;
-    let body = app.body(request.into_body(), SMALL).await?;
+    let body = app.body(request, SMALL).await?;
     let wrong = |message: String| Problem::bad("query", message);
     let mut asked: Map<String, JsonValue> =
-        serde_json::from_slice(&body).map_err(|error| wrong(format!("expected an object: {error}")))?;
+        serde_json::from_slice(body.as_ref()).map_err(|error| wrong(format!("expected an object: {error}")))?;
     let at = match asked.remove("at") {
         None | Some(JsonValue::Null) => None,
         Some(at) => Some(at.as_u64().ok_or_else(|| wrong("at: expected a timestamp".to_owned()))?),
@@ -72,7 +77,13 @@ async fn query(State(app): Shared, Name(name): Name, request: Request) -> Answer
     }
     let (key, period, numbers) = ((name, text), period as u64, period * domain);
     let question = Question { key, declaration, refinement, period, numbers };
-    app.blocking(move |app| question.answer(app, at)).await?.map(Json)
+    let memory = identity.map(|identity| app.memory(&identity, numbers * NUMBER)).transpose()?;
+    let answer = app.blocking(move |app| {
+        let answer = question.answer(app, at);
+        drop(memory);
+        answer
+    });
+    answer.await?.map(Json)
 }
 
 /// A query, as the only one of a declaration.

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Instant;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::{HeaderName, header};
 use axum::response::{IntoResponse, Response};
@@ -16,6 +17,7 @@ use tidegate_table::time::Clock;
 
 use crate::http::App;
 use crate::http::auth::Role;
+use crate::http::middleware::Identity;
 use crate::http::problem::{Answer, Problem};
 use crate::http::request::{NDJSON, Name, Params, Shared};
 use crate::http::route::{Route, any_of, number, object, parameter, text};
@@ -27,7 +29,7 @@ use crate::stream::Declaration;
 pub(super) const MAX_RECORDS: usize = 10_000;
 
 /// Most numbers in one answer, about: large domains get fewer releases.
-pub(super) const MAX_NUMBERS: usize = 2_000_000;
+pub(super) const MAX_NUMBERS: usize = 500_000;
 
 /// Header with the number to go on from, for formats that have no place for it.
 const NEXT: HeaderName = HeaderName::from_static("tidegate-next");
@@ -175,35 +177,50 @@ impl App {
     }
 }
 
-async fn releases(State(app): Shared, Name(name): Name, Params(page): Params<Page>) -> Answer<Response> {
+/// Memory that an answer takes for each number, and for each record, while it is read and written.
+pub(super) const NUMBER: usize = 48;
+const RECORD: usize = 1 << 10;
+
+async fn releases(
+    State(app): Shared,
+    Extension(identity): Extension<Identity>,
+    Name(name): Name,
+    Params(page): Params<Page>,
+) -> Answer<Response> {
     let overview = app.overview(&name)?;
-    let mut filter = page.filter(domain_of(&overview.declaration)?)?;
-    let (stream, last) = (name.clone(), page.last);
-    if last.is_some() && (page.after.is_some() || page.from.is_some() || page.to.is_some()) {
+    let domain = domain_of(&overview.declaration)?;
+    let mut filter = page.filter(domain)?;
+    if page.last.is_some() && (page.after.is_some() || page.from.is_some() || page.to.is_some()) {
         return Err(Problem::bad("parameter", "last: not together with after, from and to"));
     }
-    let records = app.blocking(move |app| {
-        if let Some(last) = last {
-            filter.after = app.latest(&stream, RecordKind::Release)?.saturating_sub(last);
+    let memory = app.memory(&identity, filter.limit * (domain * NUMBER + RECORD))?;
+    let answer = app.blocking(move |app| {
+        if let Some(last) = page.last {
+            filter.after = app.latest(&name, RecordKind::Release)?.saturating_sub(last);
         }
-        app.records(&stream, RecordKind::Release, &filter)
+        let records = app.records(&name, RecordKind::Release, &filter)?;
+        let answer = releases_text(&overview.declaration, page.format, &records, filter.limit);
+        drop(memory);
+        answer
     });
-    let records = records.await??;
-    let next = next_of(&records, filter.limit);
-    let (format, media_type) = match page.format {
+    answer.await?
+}
+
+fn releases_text(declared: &Declaration, format: PageFormat, records: &[Record], limit: usize) -> Answer<Response> {
+    let next = next_of(records, limit);
+    let (format, media_type) = match format {
         PageFormat::Json => {
-            let declared = &overview.declaration;
             let values = format!(r#""values":{},"#, names_of(&declared.spec)?);
-            return Ok(listed(declared, &values, "releases", "release", &records, next));
+            return Ok(listed(declared, &values, "releases", "release", records, next));
         }
         PageFormat::Ndjson => (Format::Ndjson, NDJSON),
         PageFormat::Csv => (Format::Csv, "text/csv; charset=utf-8"),
     };
-    let shape = ReleaseLayout::of(&overview.declaration.spec).map_err(unreadable)?;
-    let shape = shape.with_clock(overview.declaration.times());
+    let shape = ReleaseLayout::of(&declared.spec).map_err(unreadable)?;
+    let shape = shape.with_clock(declared.times());
     let mut text = String::new();
     shape.begin(format, &mut text);
-    for record in &records {
+    for record in records {
         let release: Release = serde_json::from_str(&record.body).map_err(unreadable)?;
         shape.write(&release, None, format, &mut text).map_err(unreadable)?;
     }
@@ -218,12 +235,18 @@ fn with_next(media_type: &'static str, text: String, next: Option<u64>) -> Respo
     response
 }
 
-async fn answers(State(app): Shared, Name(name): Name, Params(page): Params<Page>) -> Answer<Response> {
+async fn answers(
+    State(app): Shared,
+    Extension(identity): Extension<Identity>,
+    Name(name): Name,
+    Params(page): Params<Page>,
+) -> Answer<Response> {
     let overview = app.overview(&name)?;
     if page.last.is_some() {
         return Err(Problem::bad("parameter", "last: for releases only"));
     }
     let (filter, stream) = (page.filter(1)?, name.clone());
+    let _memory = app.memory(&identity, filter.limit * RECORD)?;
     let records = app.blocking(move |app| app.records(&stream, RecordKind::Answer, &filter)).await??;
     let next = next_of(&records, filter.limit);
     match page.format {

@@ -1,18 +1,20 @@
 //! Routes for people and machines that watch: page, health, metrics, API description.
 
-use std::time::{Duration, Instant};
-
-use axum::Json;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use serde_json::{Value as JsonValue, json};
 
 use crate::http::auth::Role;
-use crate::http::openapi;
+use crate::http::middleware::Constant;
 use crate::http::problem::{Answer, Problem};
 use crate::http::request::Shared;
 use crate::http::route::{Route, object, text};
+use crate::http::{openapi, readiness};
+
+/// Paths of the listener for monitoring.
+pub(in crate::http) const MONITORING: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 pub(super) fn routes() -> Vec<Route> {
     let any_object = json!({ "application/json": { "schema": { "type": "object" } } });
@@ -22,7 +24,7 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get("/status.js", "script", "Script of the page", script).granted(200, text("text/javascript")),
         Route::get("/status.css", "style", "Style of the page", style).granted(200, text("text/css")),
         Route::get("/healthz", "healthz", "Whether the process is alive", healthz).granted(200, object("State")),
-        Route::get("/readyz", "readyz", "Whether reports can be accepted: the store can be written to", readyz)
+        Route::get("/readyz", "readyz", "Whether reports can be accepted: store and marks can be written to", readyz)
             .granted(200, object("State"))
             .refused(&[503]),
         Route::get("/metrics", "metrics", "Metrics for Prometheus. A setting makes them public", metrics)
@@ -55,23 +57,7 @@ async fn healthz() -> Json<JsonValue> {
 }
 
 async fn readyz(State(app): Shared) -> Answer<Json<JsonValue>> {
-    // Anybody may ask, and the check writes: one at a time, at most once a second.
-    let mut known = app.readiness.lock().await;
-    let is_ready = match *known {
-        Some((asked, is_ready)) if asked.elapsed() < Duration::from_secs(1) => is_ready,
-        _ => {
-            let began = Instant::now();
-            let ready = app.blocking(|app| app.service.ready()).await?;
-            app.telemetry.meters().store("check", began.elapsed());
-            if let Err(error) = &ready {
-                tracing::warn!(%error, "not ready");
-            }
-            *known = Some((Instant::now(), ready.is_ok()));
-            ready.is_ok()
-        }
-    };
-    drop(known);
-    if is_ready {
+    if readiness::is_ready(&app).await {
         Ok(Json(json!({ "status": "ready" })))
     } else {
         Err(Problem::later("not_ready", "the service cannot accept reports at present", 1))
@@ -80,9 +66,9 @@ async fn readyz(State(app): Shared) -> Answer<Json<JsonValue>> {
 
 async fn metrics(State(app): Shared) -> Response {
     let media_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, media_type)], app.telemetry.text()).into_response()
+    ([(header::CONTENT_TYPE, media_type)], app.telemetry.text(&app.service)).into_response()
 }
 
-async fn description() -> Json<&'static JsonValue> {
-    Json(openapi::document())
+async fn description() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], Extension(Constant), openapi::document()).into_response()
 }

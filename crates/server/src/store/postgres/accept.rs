@@ -1,15 +1,24 @@
 //! Accepting of reports in PostgreSQL, side by side with other services.
+//!
+//! Services that accept reports for one question take turns: each holds the question's lock from the moment at which it
+//! reads what others have logged. Each statement is about all questions of a transaction, so their number does not
+//! matter.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use tidegate_device::api::Receipt;
 
-use super::super::row::{QuestionRow, well_formed};
-use super::super::{BatchRejection, ReportBatch, StoreError};
+use super::super::question::{LogRow, QuestionState, SourceCount};
+use super::super::row::{Columns, QuestionRow, StreamRow, signed, stream_columns, sum};
+use super::super::{BatchRejection, ReportBatch};
 use super::fault::Fault;
 use super::lock_key;
 use super::pool::Connection;
-use super::rows::{count_for_update, find_stream, put_count, read_questions};
+use super::rows::{add_log_rows, put_counts, questions_of, read_counts_of};
+
+/// Open questions in memory, by stream and by the number of their row.
+pub(super) type Memory = HashMap<String, BTreeMap<i64, QuestionState>>;
 
 /// Open questions of streams, by timestamp and phase.
 type OpenQuestions = HashMap<String, HashMap<(u64, u16), QuestionRow>>;
@@ -20,17 +29,23 @@ pub(super) fn open_questions(connection: &mut Connection, streams: &[&str]) -> R
     locks.sort_unstable();
     locks.dedup();
     connection.query("SELECT pg_advisory_xact_lock_shared(stream) FROM unnest($1::int8[]) AS stream", &[&locks])?;
-    let mut open = HashMap::new();
-    for stream in streams {
-        if open.contains_key(*stream) {
-            continue;
-        }
-        let Some(found) = find_stream(connection, stream)? else { continue };
-        let questions = read_questions(connection, &found)?.into_iter().filter(|row| !row.closed);
-        let by_key = questions.map(|row| ((row.asked.question.timestamp, row.asked.question.phase), row)).collect();
-        open.insert((*stream).to_owned(), by_key);
-    }
-    Ok(open)
+    let sql = concat!("SELECT ", stream_columns!(), " FROM tidegate.streams WHERE name = ANY($1)");
+    let found = connection.query(sql, &[&streams])?;
+    let found: Vec<_> = found.iter().map(StreamRow::read).collect::<Result<_, Fault>>()?;
+    let questions = questions_of(connection, &found)?;
+    let by_key = |rows: Vec<QuestionRow>| {
+        let open = rows.into_iter().filter(|row| !row.closed);
+        open.map(|row| ((row.asked.question.timestamp, row.asked.question.phase), row)).collect()
+    };
+    Ok(found.into_iter().zip(questions).map(|(stream, rows)| (stream.name, by_key(rows))).collect())
+}
+
+/// Locks questions until the transaction ends, in an order that all services keep, so none deadlock.
+pub(super) fn lock_questions(connection: &mut Connection, questions: &[i64]) -> Result<(), Fault> {
+    let mut locks: Vec<i64> = questions.iter().map(|number| sum(&[b"question", &number.to_le_bytes()])).collect();
+    locks.sort_unstable();
+    connection.query("SELECT pg_advisory_xact_lock(question) FROM unnest($1::int8[]) AS question", &[&locks])?;
+    Ok(())
 }
 
 pub(super) fn find<'a>(
@@ -43,118 +58,76 @@ pub(super) fn find<'a>(
     questions.get(&(timestamp, phase)).ok_or(BatchRejection::NotOpen { timestamp, phase })
 }
 
-/// Accepts batches of any streams. Returns the outcome of each.
+/// Accepts batches of any streams. Returns the outcome of each. After an error the memory is to be dropped.
 pub(super) fn accept_all(
     connection: &mut Connection,
+    memory: &mut Memory,
     source: &str,
     batches: &[ReportBatch],
 ) -> Result<Vec<Result<Receipt, BatchRejection>>, Fault> {
     let streams: Vec<_> = batches.iter().map(|batch| &*batch.stream).collect();
     let open = open_questions(connection, &streams)?;
-    let mut outcomes: Vec<Result<Receipt, BatchRejection>> = Vec::with_capacity(batches.len());
-    // All services go through questions in the order of their numbers, so none deadlock.
-    let mut by_question: BTreeMap<i64, (&QuestionRow, Vec<usize>)> = BTreeMap::new();
-    for (position, ReportBatch { stream, timestamp, phase, .. }) in batches.iter().enumerate() {
-        outcomes.push(find(&open, stream, *timestamp, *phase).map(|row| {
-            by_question.entry(row.number).or_insert_with(|| (row, Vec::new())).1.push(position);
-            Receipt::default()
-        }));
-    }
-    for (row, positions) in by_question.into_values() {
-        let chosen: Vec<_> = positions.iter().map(|position| &batches[*position]).collect();
-        for (position, outcome) in positions.iter().zip(accept(connection, row, source, &chosen)?) {
-            outcomes[*position] = outcome;
+    let mut questions = Vec::new();
+    for (stream, open) in &open {
+        let known = memory.entry(stream.clone()).or_default();
+        known.retain(|number, _| open.values().any(|row| row.number == *number));
+        for row in open.values() {
+            if let Entry::Vacant(empty) = known.entry(row.number) {
+                empty.insert(QuestionState::new(row)?);
+            }
+            questions.push(row.number);
         }
     }
+    lock_questions(connection, &questions)?;
+    let mut known: HashMap<i64, &mut QuestionState> = HashMap::new();
+    for (_, states) in memory.iter_mut().filter(|(stream, _)| open.contains_key(*stream)) {
+        known.extend(states.iter_mut().map(|(number, state)| (*number, state)));
+    }
+    follow(connection, &mut known)?;
+    let mut counts = read_counts_of(connection, &questions, source)?;
+    for (number, state) in &mut known {
+        let (offset, before) = counts.remove(number).unwrap_or_else(|| (0, state.oracle.aggregate()));
+        state.sources = HashMap::from([(source.to_owned(), SourceCount { offset, logged: 0, counts: before })]);
+    }
+    let mut outcomes = Vec::with_capacity(batches.len());
+    for batch in batches {
+        let found = find(&open, &batch.stream, batch.timestamp, batch.phase);
+        outcomes.push(match found.map(|row| known.get_mut(&row.number)) {
+            Ok(Some(question)) => question.accept(source, batch)?,
+            Ok(None) => Err(BatchRejection::NoStream),
+            Err(rejection) => Err(rejection),
+        });
+    }
+    let logged = known.iter_mut().filter_map(|(number, state)| Some((*number, state.log(source)?)));
+    let logged: Vec<(i64, LogRow)> = logged.collect();
+    if !logged.is_empty() {
+        add_log_rows(connection, &logged)?;
+        let counted = logged.iter().filter_map(|(number, _)| Some((*number, known.get(number)?.sources.get(source)?)));
+        put_counts(connection, source, counted.map(|(number, count)| (number, count.offset, &count.counts)))?;
+    }
+    // Others may add to the counts before the next transaction, which reads them again.
+    known.values_mut().for_each(|state| state.sources.clear());
     Ok(outcomes)
 }
 
-/// What is stored under an identity.
-struct Stored {
-    /// Whether this transaction inserted it and its first report is still to be counted.
-    to_count: bool,
-    digest: i64,
-}
-
-/// Inserts identities in ascending order, which all services do, so none deadlock. Returns what is stored under each.
-fn insert_identities(
-    connection: &mut Connection,
-    question: i64,
-    first: &BTreeMap<[u8; 16], i64>,
-) -> Result<HashMap<[u8; 16], Stored>, Fault> {
-    let (ids, digests): (Vec<&[u8]>, Vec<i64>) = first.iter().map(|(id, digest)| (&id[..], *digest)).unzip();
-    let inserted = connection.query(
-        "INSERT INTO tidegate.seen (phase, id, digest)
-         SELECT $1, id, digest FROM unnest($2::bytea[], $3::int8[]) AS new (id, digest)
-         ON CONFLICT DO NOTHING RETURNING id",
-        &[&question, &ids, &digests],
+/// Adds what others have logged since the last transaction.
+fn follow(connection: &mut Connection, known: &mut HashMap<i64, &mut QuestionState>) -> Result<(), Fault> {
+    let (mut numbers, mut logged) = (Vec::new(), Vec::new());
+    for (number, state) in known.iter() {
+        numbers.push(*number);
+        logged.push(signed(state.logged())?);
+    }
+    let rows = connection.query(
+        "SELECT log.phase, log.number, log.body, log.sum
+         FROM unnest($1::int8[], $2::int8[]) AS known (phase, number)
+         JOIN tidegate.log AS log ON log.phase = known.phase AND log.number > known.number
+         ORDER BY log.phase, log.number",
+        &[&numbers, &logged],
     )?;
-    let mut stored = HashMap::with_capacity(first.len());
-    let odd = || StoreError::Damaged("an identity of another length".to_owned());
-    for row in &inserted {
-        let id: [u8; 16] = row.try_get::<_, &[u8]>(0)?.try_into().map_err(|_| odd())?;
-        stored.insert(id, Stored { to_count: true, digest: first.get(&id).copied().ok_or_else(odd)? });
-    }
-    let others: Vec<&[u8]> = ids.iter().copied().filter(|id| !stored.contains_key(*id)).collect();
-    if !others.is_empty() {
-        let sql = "SELECT id, digest FROM tidegate.seen WHERE phase = $1 AND id = ANY($2)";
-        for row in connection.query(sql, &[&question, &others])? {
-            let id: [u8; 16] = row.try_get::<_, &[u8]>(0)?.try_into().map_err(|_| odd())?;
-            stored.insert(id, Stored { to_count: false, digest: row.try_get(1)? });
+    for row in &rows {
+        if let Some(state) = known.get_mut(&row.integer(0)?) {
+            state.follow(row.number(1)?, row.try_get(2)?, row.integer(3)?)?;
         }
     }
-    Ok(stored)
-}
-
-/// Accepts batches for one question. Returns the outcome of each.
-fn accept(
-    connection: &mut Connection,
-    row: &QuestionRow,
-    source: &str,
-    batches: &[&ReportBatch],
-) -> Result<Vec<Result<Receipt, BatchRejection>>, Fault> {
-    let oracle = row.oracle()?;
-    let checked: Vec<_> = batches.iter().map(|batch| well_formed(&oracle, batch)).collect();
-    let is_plausible = |batch: &ReportBatch, index: usize| batch.implausible.binary_search(&index).is_err();
-    let mut first = BTreeMap::new();
-    for (batch, _) in batches.iter().zip(&checked).filter(|(_, checked)| checked.is_ok()) {
-        for (index, (id, digest)) in batch.identities().enumerate() {
-            if is_plausible(batch, index) {
-                first.entry(*id.as_bytes()).or_insert_with(|| digest.cast_signed());
-            }
-        }
-    }
-    let mut stored = insert_identities(connection, row.number, &first)?;
-    let mut counts = oracle.aggregate();
-    let mut receipts = Vec::with_capacity(batches.len());
-    for (batch, checked) in batches.iter().zip(checked) {
-        if let Err(rejection) = checked {
-            receipts.push(Err(rejection));
-            continue;
-        }
-        let mut receipt = Receipt::default();
-        for (index, (id, report, digest)) in batch.iter().enumerate() {
-            if !is_plausible(batch, index) {
-                receipt.implausible += 1;
-                continue;
-            }
-            let stored = stored.get_mut(id.as_bytes());
-            let stored = stored.ok_or_else(|| StoreError::Damaged("an identity is gone".to_owned()))?;
-            if std::mem::take(&mut stored.to_count) {
-                counts.add(report).map_err(|error| StoreError::Failed(error.to_string()))?;
-                receipt.accepted += 1;
-            } else if digest.cast_signed() == stored.digest {
-                receipt.repeated += 1;
-            } else {
-                receipt.conflicting += 1;
-            }
-        }
-        receipts.push(Ok(receipt));
-    }
-    if counts.reports() > 0 {
-        let (offset, mut total) = count_for_update(connection, row.number, source, &oracle)?;
-        total.merge(&counts).map_err(|error| StoreError::Failed(error.to_string()))?;
-        put_count(connection, row.number, source, offset + counts.reports(), &total)?;
-    }
-    Ok(receipts)
+    Ok(())
 }

@@ -1,14 +1,16 @@
 //! [`Fault`]: errors inside a transaction, and their meaning for the store.
 
-use postgres::error::SqlState;
-use postgres::types::{WasNull, WrongType};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{WasNull, WrongType};
 
 use super::super::{BatchRejection, StoreError};
 
 /// Error inside a transaction.
 pub(in crate::store) enum Fault {
     Store(StoreError),
-    Sql(postgres::Error),
+    Sql(tokio_postgres::Error),
+    /// The database did not answer in time.
+    Hangs,
 }
 
 impl From<StoreError> for Fault {
@@ -23,8 +25,8 @@ impl From<BatchRejection> for Fault {
     }
 }
 
-impl From<postgres::Error> for Fault {
-    fn from(error: postgres::Error) -> Self {
+impl From<tokio_postgres::Error> for Fault {
+    fn from(error: tokio_postgres::Error) -> Self {
         Self::Sql(error)
     }
 }
@@ -35,12 +37,16 @@ impl Fault {
         match self {
             Self::Store(error) => error,
             Self::Sql(error) => explain(&error, transaction, committing),
+            Self::Hangs if committing => StoreError::Unknown(format!("{transaction}: {HANGS}")),
+            Self::Hangs => StoreError::Unavailable(format!("{transaction}: {HANGS}")),
         }
     }
 }
 
+const HANGS: &str = "the database does not answer";
+
 /// Translates an error by the server's code, or by the lack of one.
-pub(super) fn explain(error: &postgres::Error, transaction: &str, committing: bool) -> StoreError {
+fn explain(error: &tokio_postgres::Error, transaction: &str, committing: bool) -> StoreError {
     let why = match error.as_db_error() {
         Some(error) => format!("{transaction}: {} ({})", error.message(), error.code().code()),
         None => format!("{transaction}: {error}"),
@@ -70,7 +76,7 @@ pub(super) fn explain(error: &postgres::Error, transaction: &str, committing: bo
 }
 
 /// Whether the network failed.
-fn is_io(error: &postgres::Error) -> bool {
+fn is_io(error: &tokio_postgres::Error) -> bool {
     let mut source = std::error::Error::source(error);
     while let Some(inner) = source {
         if inner.is::<std::io::Error>() {

@@ -1,8 +1,8 @@
 //! [`PostgresStore`]: everything in a PostgreSQL database, in its schema `tidegate`.
 //!
 //! Several services may share one database. Transactions that accept reports hold their streams' advisory locks in
-//! shared mode. A transaction that closes a question or advances a stream holds its lock exclusively. PostgreSQL grants
-//! these locks in order of request, so a flow of reports cannot starve a driver.
+//! shared mode, and then those of their questions. A transaction that closes a question or advances a stream holds its
+//! lock exclusively. PostgreSQL grants these locks in order of request, so a flow of reports cannot starve a driver.
 
 mod accept;
 mod fault;
@@ -11,16 +11,19 @@ mod rows;
 mod transactions;
 
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
-use postgres::Config;
+use tokio_postgres::Config;
 
-use fault::{Fault, explain};
-use pool::{Connection, LONGEST, PATIENCE, Pool};
-use rows::{find_stream_for_update, update_stream};
+use accept::Memory;
+use fault::Fault;
+pub use pool::PostgresOptions;
+use pool::{Connection, Pool};
+use rows::{add_log_rows, find_stream_for_update, update_stream};
 
+use super::question::LogRow;
 use super::row::{Columns, StreamRow, sum};
-use super::{StoreError, schema};
+use super::{Store as _, StoreError, StreamRecord, schema};
 
 /// A store in a PostgreSQL database.
 ///
@@ -30,6 +33,8 @@ use super::{StoreError, schema};
 /// Leases follow the database's clock. Callers only give their duration, so clocks of their machines do not matter.
 pub struct PostgresStore {
     pool: Pool,
+    /// Open questions of the streams that reports have come for.
+    memory: Mutex<Memory>,
     /// Error after which nothing is written.
     failed: OnceLock<String>,
 }
@@ -53,18 +58,43 @@ impl PostgresStore {
     /// [`StoreError::Schema`] for tables of a later version, [`StoreError::Failed`] for a database that does not sync
     /// its writes, and [`StoreError::Unavailable`] for one that cannot be reached.
     pub fn open(url: &str) -> Result<Self, StoreError> {
+        Self::open_with(url, PostgresOptions::default())
+    }
+
+    /// Opens a database with other time limits.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open).
+    pub fn open_with(url: &str, options: PostgresOptions) -> Result<Self, StoreError> {
+        let store = Self::connect(url, options)?;
+        store.write("open", migrate)?;
+        Ok(store)
+    }
+
+    /// Reads all streams, and changes nothing. `None` where there are no tables.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open).
+    pub fn inspect(url: &str) -> Result<Option<Vec<StreamRecord>>, StoreError> {
+        let store = Self::connect(url, PostgresOptions::default())?;
+        if store.read("inspect", has_no_tables)? {
+            return Ok(None);
+        }
+        store.names()?.iter().map(|name| store.stream(name)).collect::<Result<_, _>>().map(Some)
+    }
+
+    fn connect(url: &str, options: PostgresOptions) -> Result<Self, StoreError> {
         // The error leaves the URL out: it may contain a password.
         let mut config: Config =
             url.parse().map_err(|_| StoreError::Failed("the database's URL cannot be parsed".to_owned()))?;
         if config.get_connect_timeout().is_none() {
-            config.connect_timeout(PATIENCE);
+            config.connect_timeout(options.patience);
         }
         // Keep-alives find dead connections.
-        config.keepalives(true).keepalives_idle(PATIENCE).keepalives_interval(PATIENCE).keepalives_retries(3);
-        config.tcp_user_timeout(LONGEST).application_name("tidegate");
-        let store = Self { pool: Pool::new(config), failed: OnceLock::new() };
-        store.write("open", migrate)?;
-        Ok(store)
+        let idle = options.patience;
+        config.keepalives(true).keepalives_idle(idle).keepalives_interval(idle).keepalives_retries(3);
+        config.tcp_user_timeout(options.longest).application_name("tidegate");
+        Ok(Self { pool: Pool::new(config, options), memory: Mutex::default(), failed: OnceLock::new() })
     }
 
     fn transaction<T>(
@@ -76,25 +106,24 @@ impl PostgresStore {
         let mut committing = false;
         let mut connection = loop {
             let (mut connection, is_new) = self.pool.take().map_err(|fault| fault.explain(name, false))?;
-            match connection.client.batch_execute(begin) {
+            match connection.begin(begin) {
                 Ok(()) => break connection,
-                Err(error) => {
+                Err(fault) => {
                     self.pool.give(None);
                     // An idle connection that was lost is replaced.
-                    if is_new {
-                        return Err(explain(&error, name, false));
+                    if is_new || matches!(fault, Fault::Hangs) {
+                        return Err(fault.explain(name, false));
                     }
                 }
             }
         };
         let outcome = work(&mut connection).and_then(|done| {
             committing = true;
-            connection.client.batch_execute("COMMIT")?;
+            connection.batch_execute("COMMIT")?;
             Ok(done)
         });
         let outcome = outcome.map_err(|fault| fault.explain(name, committing));
-        let usable =
-            outcome.is_ok() || (!connection.client.is_closed() && connection.client.batch_execute("ROLLBACK").is_ok());
+        let usable = outcome.is_ok() || (!connection.is_closed() && connection.begin("ROLLBACK").is_ok());
         self.pool.give(usable.then_some(connection));
         if let Err(error @ StoreError::Damaged(_)) = &outcome {
             tracing::error!(transaction = name, %error, "the store stops writing");
@@ -146,19 +175,14 @@ impl PostgresStore {
         })
     }
 
-    /// Deletes the identities of questions that are over. Nothing is accepted for those, so this may come late; the
-    /// next open deletes what is left.
-    fn sweep(&self, over: &[i64]) {
-        if over.is_empty() {
-            return;
-        }
-        let swept = self.write("sweep", |connection| {
-            connection.execute("DELETE FROM tidegate.seen WHERE phase = ANY($1)", &[&over])?;
-            Ok(())
-        });
-        if let Err(error) = swept {
-            tracing::warn!(%error, "identities of reports are left over");
-        }
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(|poisoned| {
+            // A thread panicked in a transaction, so the memory may be ahead of the database.
+            let mut memory = poisoned.into_inner();
+            memory.clear();
+            self.memory.clear_poison();
+            memory
+        })
     }
 }
 
@@ -173,28 +197,64 @@ fn change_row<T>(
     Ok(done)
 }
 
-/// Creates or updates the tables, under a lock, after a check that the database is durable.
-fn migrate(connection: &mut Connection) -> Result<(), Fault> {
+/// Checks that what is committed survives a crash.
+fn check_durable(connection: &mut Connection) -> Result<(), Fault> {
     for (sql, name) in [("SHOW fsync", "fsync"), ("SHOW full_page_writes", "full_page_writes")] {
         if connection.query(sql, &[])?[0].text(0)? != "on" {
             let why = format!("the database has {name} turned off, so nothing in it would survive a crash");
             return Err(StoreError::Failed(why).into());
         }
     }
+    Ok(())
+}
+
+/// Returns the version of the tables; 0 where there are none.
+fn schema_of(connection: &mut Connection) -> Result<u32, Fault> {
+    if !connection.query("SELECT to_regclass('tidegate.meta') IS NOT NULL", &[])?[0].flag(0)? {
+        return Ok(0);
+    }
+    let rows = connection.query("SELECT schema FROM tidegate.meta", &[])?;
+    let found: i32 = rows.first().map_or(Ok(-1), |row| row.try_get(0))?;
+    let known = u32::try_from(found).ok().filter(|found| (1..=schema::POSTGRES).contains(found));
+    Ok(known.ok_or_else(|| StoreError::Schema { found: found.to_string(), known: schema::POSTGRES })?)
+}
+
+fn has_no_tables(connection: &mut Connection) -> Result<bool, Fault> {
+    check_durable(connection)?;
+    Ok(schema_of(connection)? == 0)
+}
+
+/// Creates or updates the tables, under a lock, after a check that the database is durable.
+fn migrate(connection: &mut Connection) -> Result<(), Fault> {
+    check_durable(connection)?;
     connection.execute("SELECT pg_advisory_xact_lock($1)", &[&lock_key("")])?;
-    let mut version = 0;
-    if connection.query("SELECT to_regclass('tidegate.meta') IS NOT NULL", &[])?[0].flag(0)? {
-        let rows = connection.query("SELECT schema FROM tidegate.meta", &[])?;
-        let found: i32 = rows.first().map_or(Ok(-1), |row| row.try_get(0))?;
-        version = u32::try_from(found)
-            .ok()
-            .filter(|found| (1..=schema::KNOWN).contains(found))
-            .ok_or_else(|| StoreError::Schema { found: found.to_string(), known: schema::KNOWN })?;
-    }
+    let version = schema_of(connection)?;
     for step in schema::postgres_steps(version) {
-        connection.client.batch_execute(&step)?;
+        connection.batch_execute(&step)?;
     }
-    // Left over by a service that stopped before its sweep.
-    connection.execute("DELETE FROM tidegate.seen WHERE phase NOT IN (SELECT number FROM tidegate.phases)", &[])?;
+    if version < schema::POSTGRES {
+        move_identities(connection)?;
+    }
+    Ok(())
+}
+
+/// Moves the identities of version 1, a row each, to the log.
+fn move_identities(connection: &mut Connection) -> Result<(), Fault> {
+    // A service of version 1 that is still running writes no more.
+    connection.batch_execute("LOCK TABLE tidegate.seen IN ACCESS EXCLUSIVE MODE")?;
+    let phases = connection
+        .query("SELECT DISTINCT phase FROM tidegate.seen WHERE phase IN (SELECT number FROM tidegate.phases)", &[])?;
+    for phase in &phases {
+        let question = phase.integer(0)?;
+        let rows = connection.query("SELECT id, digest FROM tidegate.seen WHERE phase = $1", &[&question])?;
+        let odd = || StoreError::Damaged("an identity of another length".to_owned());
+        let identities = rows.iter().map(|row| {
+            let id: [u8; 16] = row.try_get::<_, &[u8]>(0)?.try_into().map_err(|_| odd())?;
+            Ok((id, row.integer(1)?.cast_unsigned()))
+        });
+        let identities = identities.collect::<Result<Vec<_>, Fault>>()?;
+        add_log_rows(connection, &[(question, LogRow::of(question, identities))])?;
+    }
+    connection.batch_execute("DROP TABLE tidegate.seen")?;
     Ok(())
 }

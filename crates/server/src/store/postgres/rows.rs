@@ -1,8 +1,11 @@
 //! Statements on rows of a PostgreSQL store.
 
-use postgres::Row;
-use tidegate_kernel::oracle::{Aggregate, Oracle};
+use std::collections::HashMap;
 
+use tidegate_kernel::oracle::Aggregate;
+use tokio_postgres::Row;
+
+use super::super::question::LogRow;
 use super::super::row::{
     Columns, QuestionRow, StreamRow, check, count_sum, decode, encode, kind_code, question_sum, record_sum, signed,
     stream_columns, total,
@@ -90,13 +93,28 @@ pub(super) fn put_state(connection: &mut Connection, stream: &StreamRow, state: 
     Ok(())
 }
 
+/// Reads the questions of streams, each in order.
+pub(super) fn questions_of(connection: &mut Connection, streams: &[StreamRow]) -> Result<Vec<Vec<QuestionRow>>, Fault> {
+    let numbers: Vec<i64> = streams.iter().map(|stream| stream.number).collect();
+    let sql = "SELECT number, place, body, closed, sum, stream FROM tidegate.phases
+               WHERE stream = ANY($1) ORDER BY stream, place";
+    let rows = connection.query(sql, &[&numbers])?;
+    let mut by_stream: HashMap<i64, Vec<&Row>> = HashMap::new();
+    for row in &rows {
+        by_stream.entry(row.integer(5)?).or_default().push(row);
+    }
+    let of_stream = |stream: &StreamRow| {
+        let rows = by_stream.get(&stream.number).into_iter().flatten();
+        let questions = rows.map(|row| QuestionRow::read(*row, &stream.name)).collect::<Result<Vec<_>, Fault>>()?;
+        stream.check_questions(&questions)?;
+        Ok(questions)
+    };
+    streams.iter().map(of_stream).collect()
+}
+
 /// Reads the questions of a stream, in order.
 pub(super) fn read_questions(connection: &mut Connection, stream: &StreamRow) -> Result<Vec<QuestionRow>, Fault> {
-    let sql = "SELECT number, place, body, closed, sum FROM tidegate.phases WHERE stream = $1 ORDER BY place";
-    let rows = connection.query(sql, &[&stream.number])?;
-    let questions = rows.iter().map(|row| QuestionRow::read(row, &stream.name)).collect::<Result<Vec<_>, Fault>>()?;
-    stream.check_questions(&questions)?;
-    Ok(questions)
+    Ok(questions_of(connection, std::slice::from_ref(stream))?.pop().unwrap_or_default())
 }
 
 pub(super) fn add_question(
@@ -127,9 +145,10 @@ pub(super) fn update_question(
     Ok(())
 }
 
-/// Deletes questions with their counts. Their identities are swept later.
+/// Deletes questions with their identities and counts.
 pub(super) fn delete_questions(connection: &mut Connection, over: &[i64]) -> Result<(), Fault> {
     if !over.is_empty() {
+        connection.execute("DELETE FROM tidegate.log WHERE phase = ANY($1)", &[&over])?;
         connection.execute("DELETE FROM tidegate.counts WHERE phase = ANY($1)", &[&over])?;
         connection.execute("DELETE FROM tidegate.phases WHERE number = ANY($1)", &[&over])?;
     }
@@ -164,37 +183,56 @@ fn read_count(question: i64, row: &Row) -> Result<(u64, Aggregate), Fault> {
     Ok((offset, decode(&body, "count")?))
 }
 
-/// Reads the counts of a source, and locks them until the transaction ends.
-pub(super) fn count_for_update(
+/// Reads the counts of a source for questions, under the [lock](super::accept::lock_questions) of each.
+pub(super) fn read_counts_of(
     connection: &mut Connection,
-    question: i64,
+    questions: &[i64],
     source: &str,
-    oracle: &Oracle,
-) -> Result<(u64, Aggregate), Fault> {
-    // Insert an empty row first, so that two that begin at once wait for each other.
-    let nothing = encode(&oracle.aggregate())?;
-    connection.execute(
-        "INSERT INTO tidegate.counts (phase, source, counted, body, sum) VALUES ($1, $2, 0, $3, $4)
-         ON CONFLICT DO NOTHING",
-        &[&question, &source, &nothing, &count_sum(question, source, 0, 0, &nothing)],
-    )?;
-    let sql = "SELECT source, counted, body, sum FROM tidegate.counts WHERE phase = $1 AND source = $2 FOR UPDATE";
-    let rows = connection.query(sql, &[&question, &source])?;
-    let row = rows.first().ok_or_else(|| StoreError::Damaged(format!("the counts of {source} are gone")))?;
-    read_count(question, row)
+) -> Result<HashMap<i64, (u64, Aggregate)>, Fault> {
+    let sql = "SELECT source, counted, body, sum, phase FROM tidegate.counts WHERE phase = ANY($1) AND source = $2";
+    let rows = connection.query(sql, &[&questions, &source])?;
+    let each = rows.iter().map(|row| {
+        let question = row.integer(4)?;
+        Ok((question, read_count(question, row)?))
+    });
+    each.collect()
 }
 
-pub(super) fn put_count(
+/// Writes the counts of a source for questions: how many reports, and their aggregate.
+pub(super) fn put_counts<'a>(
     connection: &mut Connection,
-    question: i64,
     source: &str,
-    offset: u64,
-    counts: &Aggregate,
+    counts: impl Iterator<Item = (i64, u64, &'a Aggregate)>,
 ) -> Result<(), Fault> {
-    let body = encode(counts)?;
+    let (mut questions, mut offsets, mut bodies, mut sums) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for (question, offset, counts) in counts {
+        let body = encode(counts)?;
+        questions.push(question);
+        offsets.push(signed(offset)?);
+        sums.push(count_sum(question, source, offset, 0, &body));
+        bodies.push(body);
+    }
     connection.execute(
-        "UPDATE tidegate.counts SET counted = $3, body = $4, sum = $5 WHERE phase = $1 AND source = $2",
-        &[&question, &source, &signed(offset)?, &body, &count_sum(question, source, offset, 0, &body)],
+        "INSERT INTO tidegate.counts (phase, source, counted, body, sum)
+         SELECT phase, $2, counted, body, sum
+         FROM unnest($1::int8[], $3::int8[], $4::bytea[], $5::int8[]) AS new (phase, counted, body, sum)
+         ON CONFLICT (phase, source) DO UPDATE
+         SET counted = excluded.counted, body = excluded.body, sum = excluded.sum",
+        &[&questions, &source, &offsets, &bodies, &sums],
+    )?;
+    Ok(())
+}
+
+/// Writes rows of the log of identities, each of another question.
+pub(super) fn add_log_rows(connection: &mut Connection, rows: &[(i64, LogRow)]) -> Result<(), Fault> {
+    let questions: Vec<i64> = rows.iter().map(|(question, _)| *question).collect();
+    let numbers = rows.iter().map(|(_, row)| signed(row.number)).collect::<Result<Vec<i64>, _>>()?;
+    let bodies: Vec<&[u8]> = rows.iter().map(|(_, row)| &*row.body).collect();
+    let sums: Vec<i64> = rows.iter().map(|(_, row)| row.sum).collect();
+    connection.execute(
+        "INSERT INTO tidegate.log (phase, number, body, sum)
+         SELECT * FROM unnest($1::int8[], $2::int8[], $3::bytea[], $4::int8[])",
+        &[&questions, &numbers, &bodies, &sums],
     )?;
     Ok(())
 }

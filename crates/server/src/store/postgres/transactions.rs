@@ -1,37 +1,138 @@
 //! Transactions of a PostgreSQL store.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use tidegate_device::api::Receipt;
 use tidegate_kernel::oracle::Aggregate;
 
+use super::super::group::{self, is_refusal, settle};
 use super::super::row::{
     Columns, QuestionChanges, StreamRow, bound, check_range, kind_code, read_record, record_columns, signed,
+    stream_columns,
 };
 use super::super::{
     Advance, BatchRejection, Lease, MergeOutcome, NewStream, PhaseKey, Record, RecordFilter, RecordKind, ReportBatch,
-    Status, Store, StoreError, StreamRecord,
+    Status, Store, StoreError, StreamRecord, Write, Written,
 };
-use super::PostgresStore;
-use super::accept::{accept_all, find, open_questions};
+use super::accept::{accept_all, find, lock_questions, open_questions};
+use super::fault::Fault;
+use super::pool::Connection;
 use super::rows::{
-    add_question, add_record, count_for_update, delete_questions, put_count, put_state, read_questions, read_total,
-    stream_row, update_question,
+    add_question, add_record, delete_questions, put_counts, put_state, read_counts_of, read_questions, read_total,
+    stream_row, update_question, update_stream,
 };
+use super::{PostgresStore, lock_key};
+
+/// Rows of streams by name, locked until the transaction ends.
+type Rows = HashMap<String, StreamRow>;
+
+/// Locks the streams of a group and reads their rows, in the order that all services keep, so none deadlock.
+fn lock_streams(connection: &mut Connection, writes: &[Write<'_>]) -> Result<Rows, Fault> {
+    let is_exclusive = |write: &&Write<'_>| matches!(write, Write::Close { .. } | Write::Advance { .. });
+    let mut locks: Vec<i64> = writes.iter().filter(is_exclusive).map(|write| lock_key(write.stream())).collect();
+    locks.sort_unstable();
+    connection.query("SELECT pg_advisory_xact_lock(stream) FROM unnest($1::int8[]) AS stream", &[&locks])?;
+    let names: Vec<&str> = writes.iter().map(Write::stream).collect();
+    let sql = concat!(
+        "SELECT ",
+        stream_columns!(),
+        " FROM tidegate.streams WHERE name = ANY($1) ORDER BY name COLLATE \"C\" FOR UPDATE"
+    );
+    let rows = connection.query(sql, &[&names])?;
+    rows.iter().map(|row| StreamRow::read(row).map(|row| (row.name.clone(), row))).collect()
+}
+
+/// Makes one change of a group.
+fn apply(connection: &mut Connection, rows: &mut Rows, write: &Write<'_>) -> Result<Written, Fault> {
+    if let Write::Create(new) = write {
+        return create(connection, new);
+    }
+    let stream = write.stream();
+    let row = rows.get_mut(stream).ok_or_else(|| StoreError::NoStream(stream.to_owned()))?;
+    let written = match write {
+        Write::Create(_) => Written::Done,
+        Write::Lease { holder, now, until, .. } => {
+            let times = connection.query("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::int8", &[])?;
+            let here = times[0].number(0)?;
+            let end = here.saturating_add(until.saturating_sub(*now)).min(i64::MAX.unsigned_abs());
+            Written::Lease(row.lease(holder, here, end))
+        }
+        Write::ReleaseLease(lease) => {
+            row.release_lease(lease);
+            Written::Done
+        }
+        Write::Close { lease, version } => return close(connection, row, lease, *version),
+        Write::Advance { lease, next } => {
+            advance(connection, row, lease, next)?;
+            Written::Done
+        }
+        Write::Publish { lease, version } => {
+            row.publish(lease, *version)?;
+            Written::Done
+        }
+    };
+    update_stream(connection, row)?;
+    Ok(written)
+}
+
+fn create(connection: &mut Connection, new: &NewStream<'_>) -> Result<Written, Fault> {
+    let mut row = StreamRow::new(new);
+    let rows = connection.query(
+        "INSERT INTO tidegate.streams (name, declaration, policy, status, epoch, until, version, published,
+             releases, said, open, sum)
+         VALUES ($1, $2, $3, $4, 0, 0, 0, 0, 0, 0, 0, $5) ON CONFLICT DO NOTHING RETURNING number",
+        &[&row.name, &row.declaration, &row.policy, &row.status.name(), &row.sum()],
+    )?;
+    let created = rows.first().ok_or_else(|| StoreError::Exists(new.name.to_owned()))?;
+    row.number = created.integer(0)?;
+    put_state(connection, &row, new.state)?;
+    Ok(Written::Done)
+}
+
+fn close(connection: &mut Connection, row: &StreamRow, lease: &Lease, version: u64) -> Result<Written, Fault> {
+    row.fence(lease, version)?;
+    let mut totals = Vec::new();
+    for (place, mut question) in (0..).zip(read_questions(connection, row)?) {
+        if !question.closed {
+            question.closed = true;
+            update_question(connection, row, place, &question)?;
+        }
+        totals.push(read_total(connection, question.number)?);
+    }
+    Ok(Written::Counts(totals))
+}
+
+fn advance(connection: &mut Connection, row: &mut StreamRow, lease: &Lease, next: &Advance) -> Result<(), Fault> {
+    row.fence(lease, next.version)?;
+    let before = read_questions(connection, row)?;
+    let records = row.advance(lease, next)?;
+    let changes = QuestionChanges::new(before, &next.open);
+    delete_questions(connection, &changes.over)?;
+    for (place, kept) in &changes.kept {
+        update_question(connection, row, *place, kept)?;
+    }
+    for (place, asked) in &changes.added {
+        add_question(connection, row, *place, asked)?;
+    }
+    put_state(connection, row, &next.state)?;
+    for (kind, record) in &records {
+        add_record(connection, row, *kind, record)?;
+    }
+    Ok(())
+}
 
 impl Store for PostgresStore {
-    fn create(&self, stream: &NewStream<'_>) -> Result<(), StoreError> {
-        self.write("create", |connection| {
-            let mut row = StreamRow::new(stream);
-            let rows = connection.query(
-                "INSERT INTO tidegate.streams (name, declaration, policy, status, epoch, until, version, published,
-                     releases, said, open, sum)
-                 VALUES ($1, $2, $3, $4, 0, 0, 0, 0, 0, 0, 0, $5) ON CONFLICT DO NOTHING RETURNING number",
-                &[&row.name, &row.declaration, &row.policy, &row.status.name(), &row.sum()],
-            )?;
-            let created = rows.first().ok_or_else(|| StoreError::Exists(stream.name.to_owned()))?;
-            row.number = created.integer(0)?;
-            put_state(connection, &row, stream.state)
+    fn commit(&self, writes: &[Write<'_>]) -> Vec<Result<Written, StoreError>> {
+        let refusal = |fault| match fault {
+            Fault::Store(error) if is_refusal(&error) => Ok(error),
+            fault => Err(fault),
+        };
+        group::commit(writes, &|writes| {
+            self.write("commit", |connection| {
+                let mut rows = lock_streams(connection, writes)?;
+                writes.iter().map(|write| settle(apply(connection, &mut rows, write), refusal)).collect()
+            })
         })
     }
 
@@ -67,22 +168,6 @@ impl Store for PostgresStore {
         self.change("set_status", stream, |_, row| Ok(row.set_status(status)?))
     }
 
-    fn lease(&self, stream: &str, holder: &str, now: u64, until: u64) -> Result<Option<Lease>, StoreError> {
-        self.change("lease", stream, |connection, row| {
-            let rows = connection.query("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::int8", &[])?;
-            let here = rows[0].number(0)?;
-            let end = here.saturating_add(until.saturating_sub(now)).min(i64::MAX.unsigned_abs());
-            Ok(row.lease(holder, here, end))
-        })
-    }
-
-    fn release_lease(&self, lease: &Lease) -> Result<(), StoreError> {
-        self.change("release_lease", &lease.stream, |_, row| {
-            row.release_lease(lease);
-            Ok(())
-        })
-    }
-
     fn accept(
         &self,
         source: &str,
@@ -91,7 +176,13 @@ impl Store for PostgresStore {
         if batches.is_empty() {
             return Ok(Vec::new());
         }
-        self.write("accept", |connection| accept_all(connection, source, batches))
+        let mut memory = self.memory();
+        let outcomes = self.write("accept", |connection| accept_all(connection, &mut memory, source, batches));
+        if outcomes.is_err() {
+            // It may differ from the database.
+            memory.clear();
+        }
+        outcomes
     }
 
     fn merge(
@@ -104,68 +195,25 @@ impl Store for PostgresStore {
         self.write("merge", |connection| {
             let open = open_questions(connection, &[&key.stream])?;
             let row = find(&open, &key.stream, key.timestamp, key.phase)?;
-            let (offset, mut total) = count_for_update(connection, row.number, source, &row.oracle()?)?;
+            lock_questions(connection, &[row.number])?;
+            let before = read_counts_of(connection, &[row.number], source)?.remove(&row.number);
+            let (offset, mut total) = before.map_or_else(|| Ok((0, row.oracle()?.aggregate())), Ok::<_, StoreError>)?;
             if let Some(outcome) = check_range(source, offset, &range)? {
                 return Ok(outcome);
             }
             total.merge(counts).map_err(|error| BatchRejection::Malformed(error.to_string()))?;
-            put_count(connection, row.number, source, range.end, &total)?;
+            put_counts(connection, source, [(row.number, range.end, &total)].into_iter())?;
             Ok(MergeOutcome::Counted)
         })
     }
 
-    fn close(&self, lease: &Lease, version: u64) -> Result<Vec<Option<Aggregate>>, StoreError> {
-        self.change_exclusively("close", &lease.stream, |connection, row| {
-            row.fence(lease, version)?;
-            let mut totals = Vec::new();
-            for (place, mut question) in (0..).zip(read_questions(connection, row)?) {
-                if !question.closed {
-                    question.closed = true;
-                    update_question(connection, row, place, &question)?;
-                }
-                totals.push(read_total(connection, question.number)?);
-            }
-            Ok(totals)
-        })
-    }
-
-    fn advance(&self, lease: &Lease, advance: &Advance<'_>) -> Result<(), StoreError> {
-        let over = self.change_exclusively("advance", &lease.stream, |connection, row| {
-            row.fence(lease, advance.version)?;
-            let before = read_questions(connection, row)?;
-            let records = row.advance(lease, advance)?;
-            let changes = QuestionChanges::new(before, advance.open);
-            delete_questions(connection, &changes.over)?;
-            for (place, kept) in &changes.kept {
-                update_question(connection, row, *place, kept)?;
-            }
-            for (place, asked) in &changes.added {
-                add_question(connection, row, *place, asked)?;
-            }
-            put_state(connection, row, advance.state)?;
-            for (kind, record) in &records {
-                add_record(connection, row, *kind, record)?;
-            }
-            Ok(changes.over)
-        })?;
-        self.sweep(&over);
-        Ok(())
-    }
-
-    fn publish(&self, lease: &Lease, version: u64) -> Result<(), StoreError> {
-        self.change("publish", &lease.stream, |_, row| Ok(row.publish(lease, version)?))
-    }
-
     fn replace_state(&self, stream: &str, state: &[u8], version: u64) -> Result<(), StoreError> {
-        let over = self.change_exclusively("replace_state", stream, |connection, row| {
+        self.change_exclusively("replace_state", stream, |connection, row| {
             let over: Vec<i64> = read_questions(connection, row)?.iter().map(|question| question.number).collect();
             row.replace_state(version)?;
             delete_questions(connection, &over)?;
-            put_state(connection, row, state)?;
-            Ok(over)
-        })?;
-        self.sweep(&over);
-        Ok(())
+            put_state(connection, row, state)
+        })
     }
 
     fn records(&self, stream: &str, kind: RecordKind, filter: &RecordFilter) -> Result<Vec<Record>, StoreError> {

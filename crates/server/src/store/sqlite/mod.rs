@@ -1,15 +1,13 @@
 //! [`SqliteStore`]: everything in one SQLite file.
 //!
-//! **Identities.** A phase's identities are random, so a table with a row for each would touch nearly a page for each
-//! report. They are kept as a log instead, one row a transaction, with a set in memory of the open questions'
-//! identities. The set is filled from the log on first use and takes 21 to 44 bytes a report. When another process has
+//! **Identities.** They are a log, one row a transaction, with a set in memory of the open questions' identities. The
+//! set is filled from the log on first use and takes 21 to 44 bytes a report. When another process has
 //! written to the file, the memory is read anew.
 //!
 //! **Durability.** The file is in WAL mode and synced at every commit. Each writing transaction begins with the write
 //! lock, so what it reads cannot change before it writes. Every row has a checksum.
 
 mod fault;
-mod question;
 mod rows;
 mod transactions;
 
@@ -23,10 +21,11 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 pub(super) use fault::Fault;
-pub(super) use question::QuestionState;
-pub(super) use rows::{find_stream, read_questions, read_state};
+pub(super) use rows::{find_stream, load_question, read_questions, read_state};
 use rows::{stream_row, update_stream};
 
+use super::group::is_refusal;
+use super::question::QuestionState;
 use super::row::StreamRow;
 use super::{BatchRejection, StoreError, schema};
 
@@ -184,9 +183,7 @@ impl SqliteStore {
                 let _ = self.failed.set(format!("{transaction} could not be rolled back"));
             }
             let error = self.explain(fault, transaction, committing);
-            // These errors come before any change in memory.
-            use StoreError::{Exists, NoStream, Range, Rejected, Retired, Stale};
-            if !matches!(error, Exists(_) | NoStream(_) | Stale(_) | Retired(_) | Range { .. } | Rejected(_)) {
+            if !is_refusal(&error) {
                 writer.streams.clear();
             }
             error
@@ -239,16 +236,23 @@ impl SqliteStore {
         stream: &str,
         change: impl FnOnce(&mut Writer, &mut StreamRow) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
-        self.write(transaction, |writer| {
-            let mut row = stream_row(&writer.connection, stream)?;
-            let done = change(writer, &mut row)?;
-            update_stream(&writer.connection, &row)?;
-            Ok(done)
-        })
+        self.write(transaction, |writer| writer.change(stream, change))
     }
 }
 
 impl Writer {
+    /// Changes the row of a stream.
+    fn change<T>(
+        &mut self,
+        stream: &str,
+        change: impl FnOnce(&mut Self, &mut StreamRow) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let mut row = stream_row(&self.connection, stream)?;
+        let done = change(self, &mut row)?;
+        update_stream(&self.connection, &row)?;
+        Ok(done)
+    }
+
     /// Begins a writing transaction. Drops the memory if another connection has written.
     fn begin(&mut self) -> Result<(), Fault> {
         if !self.connection.is_autocommit() {
@@ -279,7 +283,7 @@ impl Writer {
             let mut open = HashMap::new();
             for row in read_questions(&self.connection, &found)?.iter().filter(|row| !row.closed) {
                 let asked = &row.asked.question;
-                let mut question = QuestionState::load(&self.connection, row)?;
+                let mut question = load_question(&self.connection, row)?;
                 if let Some(usual) = self.usual.get(&(stream.to_owned(), asked.phase)) {
                     question.identities.reserve_total(*usual);
                 }

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use rusqlite::{Connection, Row, params};
 
+use super::super::question::{LogRow, QuestionState, SourceCount};
 use super::super::row::{
     Columns, QuestionRow, StreamRow, check, count_sum, decode, encode, kind_code, question_sum, record_sum, signed,
     stream_columns,
 };
 use super::super::{OpenQuestion, Record, RecordKind, StoreError};
 use super::fault::Fault;
-use super::question::SourceCount;
 
 impl Columns for Row<'_> {
     type Fault = Fault;
@@ -157,6 +157,33 @@ pub(super) fn add_record(
             record.body,
             record_sum(&stream.name, kind, record),
         ])?;
+    Ok(())
+}
+
+/// Loads a question with its counts and log, and verifies them.
+pub(in crate::store) fn load_question(connection: &Connection, row: &QuestionRow) -> Result<QuestionState, Fault> {
+    let mut question = QuestionState::new(row)?;
+    question.sources = read_counts(connection, row.number)?;
+    let mut statement =
+        connection.prepare_cached("SELECT number, body, sum FROM seen WHERE phase = ?1 ORDER BY number")?;
+    let mut rows = statement.query([row.number])?;
+    while let Some(row) = rows.next()? {
+        let body = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
+        question.follow(row.number(0)?, body, row.integer(2)?)?;
+    }
+    let (found, expected) = (question.logged(), question.sources.values().map(|source| source.logged).sum::<u64>());
+    if found != expected {
+        let why = format!("{expected} log rows of identities were written, but {found} are there");
+        return Err(StoreError::Damaged(why).into());
+    }
+    Ok(question)
+}
+
+/// Writes a row of the log of identities.
+pub(super) fn add_log_row(connection: &Connection, question: i64, row: &LogRow) -> Result<(), Fault> {
+    connection
+        .prepare_cached("INSERT INTO seen (phase, number, body, sum) VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![question, signed(row.number)?, row.body, row.sum])?;
     Ok(())
 }
 

@@ -3,41 +3,119 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use rusqlite::{CachedStatement, OptionalExtension, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 use tidegate_device::api::Receipt;
 use tidegate_kernel::oracle::Aggregate;
 
+use super::super::group::{self, is_refusal, settle};
+use super::super::question::{QuestionState, SourceCount};
 use super::super::row::{
     QuestionChanges, StreamRow, bound, check_range, kind_code, read_record, record_columns, signed, total, unsigned,
 };
 use super::super::{
     Advance, BatchRejection, Lease, MergeOutcome, NewStream, PhaseKey, Record, RecordFilter, RecordKind, ReportBatch,
-    Status, Store, StoreError, StreamRecord,
+    Status, Store, StoreError, StreamRecord, Write, Written,
 };
-use super::SqliteStore;
-use super::question::SourceCount;
+use super::fault::Fault;
 use super::rows::{
-    add_question, add_record, delete_question, find_stream, put_count, put_state, read_counts, read_questions,
-    read_state, stream_row, update_question,
+    add_log_row, add_question, add_record, delete_question, find_stream, put_count, put_state, read_counts,
+    read_questions, read_state, stream_row, update_question,
 };
+use super::{SqliteStore, Writer};
+
+impl Writer {
+    /// Makes one change of a group.
+    fn apply(&mut self, write: &Write<'_>) -> Result<Written, Fault> {
+        match write {
+            Write::Create(new) => self.create(new),
+            Write::Lease { stream, holder, now, until } => {
+                let until = (*until).min(i64::MAX.unsigned_abs());
+                self.change(stream, |_, row| Ok(Written::Lease(row.lease(holder, *now, until))))
+            }
+            Write::ReleaseLease(lease) => self.change(&lease.stream, |_, row| {
+                row.release_lease(lease);
+                Ok(Written::Done)
+            }),
+            Write::Close { lease, version } => self.close(lease, *version),
+            Write::Advance { lease, next } => self.advance(lease, next),
+            Write::Publish { lease, version } => self.change(&lease.stream, |_, row| {
+                row.publish(lease, *version)?;
+                Ok(Written::Done)
+            }),
+        }
+    }
+
+    fn create(&self, new: &NewStream<'_>) -> Result<Written, Fault> {
+        if find_stream(&self.connection, new.name)?.is_some() {
+            return Err(StoreError::Exists(new.name.to_owned()).into());
+        }
+        let mut row = StreamRow::new(new);
+        self.connection
+            .prepare_cached(
+                "INSERT INTO streams (name, declaration, policy, status, epoch, until, version, published,
+                     releases, said, open, sum)
+                 VALUES (?1, ?2, ?3, ?4, 0, 0, 0, 0, 0, 0, 0, ?5)",
+            )?
+            .execute(params![row.name, row.declaration, row.policy, row.status.name(), row.sum()])?;
+        row.number = self.connection.last_insert_rowid();
+        put_state(&self.connection, &row, new.state)?;
+        Ok(Written::Done)
+    }
+
+    fn close(&mut self, lease: &Lease, version: u64) -> Result<Written, Fault> {
+        let row = stream_row(&self.connection, &lease.stream)?;
+        row.fence(lease, version)?;
+        for ((_, phase), open) in self.streams.remove(&lease.stream).into_iter().flatten() {
+            self.usual.insert((lease.stream.clone(), phase), open.identities.len());
+        }
+        let mut totals = Vec::new();
+        for (place, mut question) in (0..).zip(read_questions(&self.connection, &row)?) {
+            if !question.closed {
+                question.closed = true;
+                update_question(&self.connection, &row, place, &question)?;
+            }
+            let sources = read_counts(&self.connection, question.number)?;
+            totals.push(total(sources.into_values().map(|source| source.counts))?);
+        }
+        Ok(Written::Counts(totals))
+    }
+
+    fn advance(&mut self, lease: &Lease, next: &Advance) -> Result<Written, Fault> {
+        self.change(&lease.stream, |writer, row| {
+            row.fence(lease, next.version)?;
+            let before = read_questions(&writer.connection, row)?;
+            let records = row.advance(lease, next)?;
+            writer.streams.remove(&lease.stream);
+            let connection = &writer.connection;
+            let changes = QuestionChanges::new(before, &next.open);
+            changes.over.iter().try_for_each(|question| delete_question(connection, *question))?;
+            changes.kept.iter().try_for_each(|(place, kept)| update_question(connection, row, *place, kept))?;
+            changes.added.iter().try_for_each(|(place, asked)| add_question(connection, row, *place, asked))?;
+            put_state(connection, row, &next.state)?;
+            records.iter().try_for_each(|(kind, record)| add_record(connection, row, *kind, record))?;
+            Ok(Written::Done)
+        })
+    }
+}
+
+/// Writes the log and the counts of the accepted reports.
+fn save(connection: &Connection, question: &mut QuestionState, source: &str) -> Result<(), Fault> {
+    let Some(row) = question.log(source) else { return Ok(()) };
+    add_log_row(connection, question.number, &row)?;
+    match question.sources.get(source) {
+        Some(count) => put_count(connection, question.number, source, count),
+        None => Ok(()),
+    }
+}
 
 impl Store for SqliteStore {
-    fn create(&self, stream: &NewStream<'_>) -> Result<(), StoreError> {
-        self.write("create", |writer| {
-            if find_stream(&writer.connection, stream.name)?.is_some() {
-                return Err(StoreError::Exists(stream.name.to_owned()).into());
-            }
-            let mut row = StreamRow::new(stream);
-            writer
-                .connection
-                .prepare_cached(
-                    "INSERT INTO streams (name, declaration, policy, status, epoch, until, version, published,
-                         releases, said, open, sum)
-                     VALUES (?1, ?2, ?3, ?4, 0, 0, 0, 0, 0, 0, 0, ?5)",
-                )?
-                .execute(params![row.name, row.declaration, row.policy, row.status.name(), row.sum()])?;
-            row.number = writer.connection.last_insert_rowid();
-            put_state(&writer.connection, &row, stream.state)
+    fn commit(&self, writes: &[Write<'_>]) -> Vec<Result<Written, StoreError>> {
+        let refusal = |fault| match fault {
+            Fault::Store(error) if is_refusal(&error) => Ok(error),
+            fault => Err(fault),
+        };
+        group::commit(writes, &|writes| {
+            self.write("commit", |writer| writes.iter().map(|write| settle(writer.apply(write), refusal)).collect())
         })
     }
 
@@ -73,18 +151,6 @@ impl Store for SqliteStore {
         self.change("set_status", stream, |_, row| Ok(row.set_status(status)?))
     }
 
-    fn lease(&self, stream: &str, holder: &str, now: u64, until: u64) -> Result<Option<Lease>, StoreError> {
-        let until = until.min(i64::MAX.unsigned_abs());
-        self.change("lease", stream, |_, row| Ok(row.lease(holder, now, until)))
-    }
-
-    fn release_lease(&self, lease: &Lease) -> Result<(), StoreError> {
-        self.change("release_lease", &lease.stream, |_, row| {
-            row.release_lease(lease);
-            Ok(())
-        })
-    }
-
     fn accept(
         &self,
         source: &str,
@@ -102,7 +168,7 @@ impl Store for SqliteStore {
             for ReportBatch { stream, timestamp, phase, .. } in batches {
                 let open = writer.streams.get_mut(&**stream).and_then(|open| open.get_mut(&(*timestamp, *phase)));
                 if let Some(question) = open.filter(|question| saved.insert(question.number)) {
-                    question.save(&writer.connection, source)?;
+                    save(&writer.connection, question, source)?;
                 }
             }
             Ok(outcomes)
@@ -131,46 +197,6 @@ impl Store for SqliteStore {
             question.sources.insert(source.to_owned(), merged);
             Ok(MergeOutcome::Counted)
         })
-    }
-
-    fn close(&self, lease: &Lease, version: u64) -> Result<Vec<Option<Aggregate>>, StoreError> {
-        self.write("close", |writer| {
-            let row = stream_row(&writer.connection, &lease.stream)?;
-            row.fence(lease, version)?;
-            for ((_, phase), open) in writer.streams.remove(&lease.stream).into_iter().flatten() {
-                writer.usual.insert((lease.stream.clone(), phase), open.identities.len());
-            }
-            let mut totals = Vec::new();
-            for (place, mut question) in (0..).zip(read_questions(&writer.connection, &row)?) {
-                if !question.closed {
-                    question.closed = true;
-                    update_question(&writer.connection, &row, place, &question)?;
-                }
-                let sources = read_counts(&writer.connection, question.number)?;
-                totals.push(total(sources.into_values().map(|source| source.counts))?);
-            }
-            Ok(totals)
-        })
-    }
-
-    fn advance(&self, lease: &Lease, advance: &Advance<'_>) -> Result<(), StoreError> {
-        self.change("advance", &lease.stream, |writer, row| {
-            row.fence(lease, advance.version)?;
-            let before = read_questions(&writer.connection, row)?;
-            let records = row.advance(lease, advance)?;
-            writer.streams.remove(&lease.stream);
-            let connection = &writer.connection;
-            let changes = QuestionChanges::new(before, advance.open);
-            changes.over.iter().try_for_each(|question| delete_question(connection, *question))?;
-            changes.kept.iter().try_for_each(|(place, kept)| update_question(connection, row, *place, kept))?;
-            changes.added.iter().try_for_each(|(place, asked)| add_question(connection, row, *place, asked))?;
-            put_state(connection, row, advance.state)?;
-            records.iter().try_for_each(|(kind, record)| add_record(connection, row, *kind, record))
-        })
-    }
-
-    fn publish(&self, lease: &Lease, version: u64) -> Result<(), StoreError> {
-        self.change("publish", &lease.stream, |_, row| Ok(row.publish(lease, version)?))
     }
 
     fn replace_state(&self, stream: &str, state: &[u8], version: u64) -> Result<(), StoreError> {

@@ -1,9 +1,12 @@
 //! The service over HTTP, on loopback, with an SQLite store and the real clock.
 
+mod attacks;
 mod documented;
 mod flow;
+mod hangs;
 mod limits;
 mod observable;
+mod page;
 mod queries;
 mod refusals;
 mod values;
@@ -24,8 +27,9 @@ use tidegate_device::clock::BootClock;
 use tidegate_device::wire::{BatchWriter, ReportId, StreamTag};
 use tidegate_server::driver::{HighWater, Mark, Tools};
 use tidegate_server::http::auth::{ApiToken, Role, TokenEntry, Tokens};
-use tidegate_server::http::{HttpSettings, Telemetry, WebhookSettings, serve};
+use tidegate_server::http::{HttpSettings, Listeners, ServeError, Telemetry, WebhookSettings, serve};
 use tidegate_server::service::{Service, ServiceSettings};
+use tidegate_server::store::Store;
 use tidegate_server::store::sqlite::SqliteStore;
 use tokio::sync::oneshot;
 use ureq::http::Response;
@@ -41,26 +45,33 @@ impl HighWater for Marks {
         self.0.lock().unwrap().get(stream).copied()
     }
 
-    fn raise(&self, stream: &str, mark: Mark) -> std::io::Result<()> {
-        self.0.lock().unwrap().insert(stream.to_owned(), mark);
+    fn raise_all(&self, marks: &[(String, Mark)]) -> std::io::Result<()> {
+        self.0.lock().unwrap().extend(marks.iter().cloned());
         Ok(())
     }
+}
+
+/// Webhooks that may reach this machine.
+pub(crate) fn local_webhooks() -> WebhookSettings {
+    WebhookSettings { networks: vec!["127.0.0.0/8".parse().unwrap()], ..WebhookSettings::default() }
 }
 
 /// A service over HTTP that runs until it is dropped.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
+    /// Address of the listener for monitoring.
+    pub(crate) monitoring: SocketAddr,
     /// The tokens, in the order of [`Role::ALL`].
     tokens: Vec<String>,
     http: ureq::Agent,
     stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<Result<(), ServeError>>>,
     folder: TestFolder,
 }
 
 impl Server {
     pub(crate) fn start() -> Self {
-        Self::start_with(WebhookSettings::default(), |_| {})
+        Self::start_with(local_webhooks(), |_| {})
     }
 
     pub(crate) fn start_with(webhooks: WebhookSettings, change: impl FnOnce(&mut HttpSettings)) -> Self {
@@ -69,6 +80,15 @@ impl Server {
 
     fn start_in(folder: TestFolder, webhooks: WebhookSettings, change: impl FnOnce(&mut HttpSettings)) -> Self {
         let store = Arc::new(SqliteStore::open(&folder.file("store")).unwrap());
+        Self::start_on(store, folder, webhooks, change)
+    }
+
+    fn start_on(
+        store: Arc<dyn Store>,
+        folder: TestFolder,
+        webhooks: WebhookSettings,
+        change: impl FnOnce(&mut HttpSettings),
+    ) -> Self {
         let key = Some(Arc::new(VaultKey::new().unwrap()));
         let tools = Tools { store, marks: Arc::new(Marks::default()), key, holder: "only".to_owned(), lease: 60_000 };
         let telemetry = Telemetry::new(webhooks).unwrap();
@@ -85,17 +105,23 @@ impl Server {
             HttpSettings { tokens: Tokens::new(made.iter().map(entry).collect()).unwrap(), ..HttpSettings::default() };
         // Tests ask often.
         settings.limits.address_rate = settings.limits.token_rate;
+        settings.limits.client_rate = settings.limits.token_rate;
         change(&mut settings);
         let (stop, stopped) = oneshot::channel::<()>();
         let (bound, address) = std::sync::mpsc::channel();
         let thread = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-            runtime.block_on(async {
-                let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-                bound.send(listener.local_addr().unwrap()).unwrap();
+            let served = runtime.block_on(async {
+                let main = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+                let monitoring = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+                bound.send((main.local_addr().unwrap(), monitoring.local_addr().unwrap())).unwrap();
                 let stop = async { drop(stopped.await) };
-                serve(service, telemetry, listener, settings, stop).await.unwrap();
+                let listeners = Listeners { main, monitoring: Some(monitoring) };
+                serve(service, telemetry, listeners, settings, stop).await
             });
+            // It does not wait for a store that hangs.
+            runtime.shutdown_background();
+            served
         });
         let http = ureq::Agent::config_builder()
             .http_status_as_error(false)
@@ -105,8 +131,8 @@ impl Server {
             .build()
             .into();
         let tokens = made.iter().map(|(_, token)| token.secret.reveal().to_owned()).collect();
-        let address = address.recv().unwrap();
-        Self { address, tokens, http, stop: Some(stop), thread: Some(thread), folder }
+        let (address, monitoring) = address.recv().unwrap();
+        Self { address, monitoring, tokens, http, stop: Some(stop), thread: Some(thread), folder }
     }
 
     pub(crate) fn token(&self, role: Role) -> &str {
@@ -211,23 +237,21 @@ impl Server {
 
     /// Stops the service, and starts another one on the same store.
     pub(crate) fn restart(mut self) -> Self {
-        self.stop();
+        self.stop().unwrap();
         let folder = std::mem::replace(&mut self.folder, TestFolder::new());
-        Self::start_in(folder, WebhookSettings::default(), |_| {})
+        Self::start_in(folder, local_webhooks(), |_| {})
     }
 
-    pub(crate) fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) -> Result<(), ServeError> {
         drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            thread.join().unwrap();
-        }
+        self.thread.take().map_or(Ok(()), |thread| thread.join().unwrap())
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
         if !thread::panicking() {
-            self.stop();
+            self.stop().unwrap();
         }
     }
 }

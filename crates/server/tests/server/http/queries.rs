@@ -89,7 +89,8 @@ fn an_analyst_asks_for_a_repair_once() {
     };
     assert!((values("none").iter().sum::<f64>() - 1.0).abs() > 1e-3, "{:?}", values("none"));
     for repair in ["consistent", "norm_sub"] {
-        assert!((values(repair).iter().sum::<f64>() - 1.0).abs() < 1e-9, "{repair}");
+        // Answers are rounded to a millionth of their standard deviation, which is below one.
+        assert!((values(repair).iter().sum::<f64>() - 1.0).abs() < 4e-6, "{repair}");
     }
     assert!(values("norm_sub").iter().all(|value| *value >= 0.0));
     let plain = server.post_json(Role::Analyst, QUERY, &json!({ "top": 4, "at": timestamp }));

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidegate_device::api::Receipt;
 use tidegate_kernel::oracle::Aggregate;
 use tidegate_server::store::{
-    Advance, BatchRejection, Lease, MergeOutcome, NewStream, PhaseKey, Record, RecordFilter, RecordKind, ReportBatch,
-    Status, Store, StoreError, StreamRecord,
+    BatchRejection, MergeOutcome, PhaseKey, Record, RecordFilter, RecordKind, ReportBatch, Status, Store, StoreError,
+    StreamRecord, Write, Written,
 };
 
 use super::dice::Dice;
@@ -128,6 +128,23 @@ impl Faulty {
         StoreError::Unknown("the process has stopped".to_owned())
     }
 
+    /// Draws the fault of a transaction, which is counted under each name.
+    fn draw(&self, names: impl IntoIterator<Item = &'static str>) -> Option<Wrong> {
+        let inside = &mut *self.shared.lock();
+        let wrong = if inside.full {
+            Some(Wrong::Full)
+        } else {
+            let goes_wrong = inside.dice.below(1_000) < inside.rate;
+            goes_wrong.then(|| Wrong::ALL[inside.dice.index(Wrong::ALL.len())])
+        };
+        for name in names {
+            if let Some(wrong) = wrong {
+                *inside.wrong.entry((name, wrong)).or_default() += 1;
+            }
+        }
+        wrong
+    }
+
     fn write<T>(
         &self,
         name: &'static str,
@@ -136,34 +153,24 @@ impl Faulty {
         if self.has_stopped() {
             return Err(StoreError::Unknown("the process has stopped".to_owned()));
         }
-        let wrong = {
-            let inside = &mut *self.shared.lock();
-            let wrong = if inside.full {
-                Some(Wrong::Full)
-            } else {
-                let goes_wrong = inside.dice.below(1_000) < inside.rate;
-                goes_wrong.then(|| Wrong::ALL[inside.dice.index(Wrong::ALL.len())])
-            };
-            if let Some(wrong) = wrong {
-                *inside.wrong.entry((name, wrong)).or_default() += 1;
-            }
-            wrong
-        };
+        let wrong = self.draw([name]);
         let store = self.shared.store();
         match wrong {
             None => transaction(store.as_ref()),
-            Some(Wrong::Busy) => Err(StoreError::Unavailable("busy".to_owned())),
-            Some(Wrong::Full) => Err(StoreError::Failed("no space left".to_owned())),
-            Some(Wrong::LostBefore) => Err(StoreError::Unknown("no answer".to_owned())),
-            Some(Wrong::LostAfter) => {
+            Some(Wrong::LostAfter | Wrong::StopsAfter) => {
                 transaction(store.as_ref())?;
-                Err(StoreError::Unknown("no answer".to_owned()))
+                Err(self.error(wrong))
             }
-            Some(Wrong::StopsBefore) => Err(self.stop()),
-            Some(Wrong::StopsAfter) => {
-                transaction(store.as_ref())?;
-                Err(self.stop())
-            }
+            wrong => Err(self.error(wrong)),
+        }
+    }
+
+    fn error(&self, wrong: Option<Wrong>) -> StoreError {
+        match wrong {
+            Some(Wrong::Busy) => StoreError::Unavailable("busy".to_owned()),
+            Some(Wrong::Full) => StoreError::Failed("no space left".to_owned()),
+            Some(Wrong::StopsBefore | Wrong::StopsAfter) => self.stop(),
+            Some(Wrong::LostBefore | Wrong::LostAfter) | None => StoreError::Unknown("no answer".to_owned()),
         }
     }
 
@@ -190,9 +197,52 @@ impl Faulty {
     }
 }
 
+/// Name of a transaction.
+fn name(write: &Write<'_>) -> &'static str {
+    match write {
+        Write::Create(_) => "create",
+        Write::Lease { .. } => "lease",
+        Write::ReleaseLease(_) => "release_lease",
+        Write::Close { .. } => "close",
+        Write::Advance { .. } => "advance",
+        Write::Publish { .. } => "publish",
+    }
+}
+
 impl Store for Faulty {
-    fn create(&self, stream: &NewStream<'_>) -> Result<(), StoreError> {
-        self.write("create", |store| store.create(stream))
+    /// A group has one fault. Where its answer is lost or the process stops, a part of the group may be committed: a
+    /// store may make each change in its own transaction.
+    fn commit(&self, writes: &[Write<'_>]) -> Vec<Result<Written, StoreError>> {
+        if self.has_stopped() {
+            return writes.iter().map(|_| Err(StoreError::Unknown("the process has stopped".to_owned()))).collect();
+        }
+        let wrong = self.draw(writes.iter().map(name));
+        let done = match wrong {
+            None => writes.len(),
+            Some(Wrong::LostAfter | Wrong::StopsAfter) => 1 + self.shared.lock().dice.index(writes.len()),
+            Some(_) => 0,
+        };
+        let store = self.shared.store();
+        let outcomes = store.commit(&writes[..done]);
+        // Even without a commit: publications tell whether there was one.
+        let released = writes[..done].iter().filter_map(|write| match write {
+            Write::Advance { lease, next } => Some((lease, next)),
+            _ => None,
+        });
+        let released = released.flat_map(|(lease, next)| {
+            next.releases.iter().map(|record| Released {
+                process: self.process,
+                stream: lease.stream.clone(),
+                timestamp: record.timestamp,
+                body: record.body.clone(),
+            })
+        });
+        let released: Vec<_> = released.collect();
+        self.shared.lock().released.extend(released);
+        match wrong {
+            None => outcomes,
+            wrong => writes.iter().map(|_| Err(self.error(wrong))).collect(),
+        }
     }
 
     fn redeclare(&self, stream: &str, declaration: &str) -> Result<(), StoreError> {
@@ -215,14 +265,6 @@ impl Store for Faulty {
         self.write("set_status", |store| store.set_status(stream, status))
     }
 
-    fn lease(&self, stream: &str, holder: &str, now: u64, until: u64) -> Result<Option<Lease>, StoreError> {
-        self.write("lease", |store| store.lease(stream, holder, now, until))
-    }
-
-    fn release_lease(&self, lease: &Lease) -> Result<(), StoreError> {
-        self.write("release_lease", |store| store.release_lease(lease))
-    }
-
     fn accept(
         &self,
         source: &str,
@@ -239,29 +281,6 @@ impl Store for Faulty {
         counts: &Aggregate,
     ) -> Result<MergeOutcome, StoreError> {
         self.write("merge", |store| store.merge(phase, source, range, counts))
-    }
-
-    fn close(&self, lease: &Lease, version: u64) -> Result<Vec<Option<Aggregate>>, StoreError> {
-        self.write("close", |store| store.close(lease, version))
-    }
-
-    fn advance(&self, lease: &Lease, advance: &Advance<'_>) -> Result<(), StoreError> {
-        self.write("advance", |store| {
-            let done = store.advance(lease, advance);
-            // Even without a commit: publications tell whether there was one.
-            let released = advance.releases.iter().map(|record| Released {
-                process: self.process,
-                stream: lease.stream.clone(),
-                timestamp: record.timestamp,
-                body: record.body.clone(),
-            });
-            self.shared.lock().released.extend(released);
-            done
-        })
-    }
-
-    fn publish(&self, lease: &Lease, version: u64) -> Result<(), StoreError> {
-        self.write("publish", |store| store.publish(lease, version))
     }
 
     fn replace_state(&self, stream: &str, state: &[u8], version: u64) -> Result<(), StoreError> {

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::Mutex;
 
 use tidegate_device::disk;
 use tidegate_device::simulation::{Broken, SimulatedDisk};
@@ -20,6 +21,8 @@ pub(super) enum Careless {
     Folder,
     /// They lag two versions behind, so a publication may come before its mark.
     Late,
+    /// A group's marks are acknowledged at once, and written with the next group: after the publication.
+    Deferred,
 }
 
 thread_local! {
@@ -31,6 +34,7 @@ thread_local! {
 pub(super) struct Marks {
     disk: u64,
     careless: Careless,
+    deferred: Mutex<Vec<(String, Mark)>>,
 }
 
 impl Marks {
@@ -38,13 +42,19 @@ impl Marks {
     pub(super) fn new(careless: Careless, seed: u64) -> Self {
         let broken = Broken { sync: false, names: careless == Careless::Folder };
         DISKS.with_borrow_mut(|disks| disks.insert(seed, SimulatedDisk::new(broken, seed)));
-        Self { disk: seed, careless }
+        Self { disk: seed, careless, deferred: Mutex::default() }
     }
 
     /// Returns the mark of a stream, even after the disk has stopped.
     pub(super) fn peek(&self, stream: &str) -> Option<Mark> {
         // Behind a heading, a checksum and where the file is: 56 bytes.
         postcard::from_bytes(self.disk().contents(&format!("{stream}.mark"))?.get(56..)?).ok()
+    }
+
+    /// Starts the machine again, with what its disk has.
+    pub(super) fn restart(&self) {
+        self.deferred.lock().unwrap().clear();
+        self.disk().restart();
     }
 
     pub(super) fn disk(&self) -> SimulatedDisk {
@@ -58,14 +68,8 @@ impl Drop for Marks {
     }
 }
 
-impl HighWater for Marks {
-    fn mark(&self, stream: &str) -> Option<Mark> {
-        // A disk that cannot be read cannot be written to either, so nothing is published.
-        let contents = disk::read(&self.disk(), &format!("{stream}.mark")).ok()??;
-        postcard::from_bytes(&contents).ok()
-    }
-
-    fn raise(&self, stream: &str, mark: Mark) -> io::Result<()> {
+impl Marks {
+    fn write(&self, stream: &str, mark: Mark) -> io::Result<()> {
         let before = self.mark(stream);
         if before.is_some_and(|before| before.version >= mark.version) || self.careless == Careless::Never {
             return Ok(());
@@ -75,5 +79,21 @@ impl HighWater for Marks {
         let mark = Mark { version: mark.version.saturating_sub(late), timestamp };
         let contents = postcard::to_allocvec(&mark).map_err(io::Error::other)?;
         disk::replace(&mut self.disk(), &format!("{stream}.mark"), &contents)
+    }
+}
+
+impl HighWater for Marks {
+    fn mark(&self, stream: &str) -> Option<Mark> {
+        // A disk that cannot be read cannot be written to either, so nothing is published.
+        let contents = disk::read(&self.disk(), &format!("{stream}.mark")).ok()??;
+        postcard::from_bytes(&contents).ok()
+    }
+
+    fn raise_all(&self, marks: &[(String, Mark)]) -> io::Result<()> {
+        let mut now = marks.to_vec();
+        if self.careless == Careless::Deferred {
+            std::mem::swap(&mut now, &mut self.deferred.lock().unwrap());
+        }
+        now.iter().try_for_each(|(stream, mark)| self.write(stream, *mark))
     }
 }

@@ -123,6 +123,28 @@ fn catches_a_store_that_reopens_closed_phases() {
 }
 
 #[test]
+fn catches_a_group_that_is_acknowledged_before_it_is_durable() {
+    assert_caught(broken_store(Breaks::AcknowledgesEarly), &[Invariant::NeverBackwards]);
+}
+
+#[test]
+fn catches_a_group_that_is_published_before_its_marks() {
+    let signs = [Invariant::ReleasesNeverChange, Invariant::ReleasedOnce];
+    assert_caught(broken_store(Breaks::PublishesBeforeMarks), &signs);
+}
+
+#[test]
+fn catches_a_group_that_mixes_up_counts() {
+    let signs = [Invariant::CountedAtMostOnce, Invariant::AcknowledgedIsCounted, Invariant::FailsForAReason];
+    assert_caught(broken_store(Breaks::MixesUpCounts), &signs);
+}
+
+#[test]
+fn catches_marks_that_are_raised_after_the_group_is_published() {
+    assert_caught(careless(Careless::Deferred), &[Invariant::ReleasesNeverChange, Invariant::ReleasedOnce]);
+}
+
+#[test]
 fn catches_marks_that_are_never_raised() {
     assert_caught(careless(Careless::Never), &[Invariant::ReleasesNeverChange, Invariant::ReleasedOnce]);
 }

@@ -8,7 +8,7 @@ use tidegate_device::api::Receipt;
 use tidegate_kernel::oracle::Aggregate;
 use tidegate_server::store::{
     Advance, BatchRejection, Lease, MergeOutcome, NewRecord, NewStream, OpenQuestion, PhaseKey, Record, RecordFilter,
-    RecordKind, ReportBatch, Status, Store, StoreError, StreamRecord,
+    RecordKind, ReportBatch, Status, Store, StoreError, StreamRecord, Write, Written,
 };
 
 use super::dice::Dice;
@@ -29,6 +29,12 @@ pub(super) enum Breaks {
     CountsRepetitions,
     /// Deletes identities with their phase, and accepts reports for a closed phase.
     ForgetsWhatIsOver,
+    /// Acknowledges a group before it is durable: the last one is lost when the machine stops.
+    AcknowledgesEarly,
+    /// Publishes releases with their group, before the marks are raised.
+    PublishesBeforeMarks,
+    /// Gives each stream of a group the counts of the next one.
+    MixesUpCounts,
 }
 
 /// Reports for an open question.
@@ -56,6 +62,8 @@ struct Inside {
     image: Image,
     /// State before the last few transactions.
     before: VecDeque<Image>,
+    /// State before the last group, where that is not durable.
+    unsynced: Option<Image>,
     backup: Option<Image>,
     dice: Dice,
 }
@@ -70,7 +78,7 @@ pub(super) struct MemoryStore {
 impl MemoryStore {
     pub(super) fn new(breaks: Breaks, seed: u64) -> Self {
         let dice = Dice::new(seed, 77);
-        let inside = Inside { image: Image::new(), before: VecDeque::new(), backup: None, dice };
+        let inside = Inside { image: Image::new(), before: VecDeque::new(), unsynced: None, backup: None, dice };
         Self { breaks, inside: Mutex::new(inside) }
     }
 
@@ -81,6 +89,9 @@ impl MemoryStore {
     /// Stops the machine. A correct store keeps everything.
     pub(super) fn crash(&self) {
         let inside = &mut *self.lock();
+        if let Some(durable) = inside.unsynced.take() {
+            inside.image = durable;
+        }
         if self.breaks == Breaks::LosesCommits {
             for _ in 0..inside.dice.below(4) {
                 if let Some(before) = inside.before.pop_back() {
@@ -102,6 +113,7 @@ impl MemoryStore {
         if let Some(backup) = &inside.backup {
             inside.image = backup.clone();
             inside.before.clear();
+            inside.unsynced = None;
         }
     }
 
@@ -186,16 +198,9 @@ impl MemoryStore {
     }
 }
 
-/// Appends records with their numbers.
-fn number(records: &mut Vec<Record>, new: &[NewRecord], version: u64) {
-    for NewRecord { timestamp, body } in new {
-        let number = records.len() as u64 + 1;
-        records.push(Record { number, version, timestamp: *timestamp, body: body.clone() });
-    }
-}
-
-impl Store for MemoryStore {
-    fn create(&self, new: &NewStream<'_>) -> Result<(), StoreError> {
+/// Transactions of one stream.
+impl MemoryStore {
+    fn create_one(&self, new: &NewStream<'_>) -> Result<(), StoreError> {
         let inside = &mut *self.lock();
         if inside.image.contains_key(new.name) {
             return Err(StoreError::Exists(new.name.to_owned()));
@@ -214,6 +219,117 @@ impl Store for MemoryStore {
         let row = Row { stream, holder: None, closed: false, came: Vec::new(), releases: Vec::new(), said: Vec::new() };
         inside.image.insert(new.name.to_owned(), row);
         Ok(())
+    }
+
+    fn lease_one(&self, stream: &str, holder: &str, now: u64, until: u64) -> Result<Option<Lease>, StoreError> {
+        self.write(stream, |row| {
+            match &row.holder {
+                Some((held_by, _)) if held_by == holder => {}
+                Some((_, held_until)) if *held_until > now => return Ok(None),
+                _ => row.stream.epoch += 1,
+            }
+            row.holder = Some((holder.to_owned(), until));
+            Ok(Some(Lease { stream: stream.to_owned(), epoch: row.stream.epoch }))
+        })
+    }
+
+    fn release_one(&self, lease: &Lease) -> Result<(), StoreError> {
+        self.write(&lease.stream, |row| {
+            if row.stream.epoch == lease.epoch {
+                row.holder = None;
+            }
+            Ok(())
+        })
+    }
+
+    fn close_one(&self, lease: &Lease, version: u64) -> Result<Vec<Option<Aggregate>>, StoreError> {
+        self.write(&lease.stream, |row| {
+            self.fence(row, lease, Some(version))?;
+            row.closed = true;
+            Ok(row.came.iter().map(|came| came.counts.clone()).collect())
+        })
+    }
+
+    fn advance_one(&self, lease: &Lease, advance: &Advance) -> Result<(), StoreError> {
+        if self.breaks == Breaks::PublishesFirst && !advance.releases.is_empty() {
+            let version = self.write(&lease.stream, |row| {
+                self.fence(row, lease, Some(advance.version))?;
+                let version = advance.version + 1;
+                row.stream.published = version;
+                number(&mut row.releases, &advance.releases, version);
+                Ok(version)
+            })?;
+            if self.lock().dice.chance(1, 8) {
+                return Err(StoreError::Unknown(format!("stopped between publishing and paying for {version}")));
+            }
+        }
+        self.write(&lease.stream, |row| {
+            self.fence(row, lease, Some(advance.version))?;
+            row.stream.version = advance.version + 1;
+            row.stream.state = advance.state.to_vec();
+            row.stream.open = advance.open.to_vec();
+            row.closed = false;
+            row.came = vec![Came::default(); advance.open.len()];
+            if self.breaks != Breaks::PublishesFirst {
+                number(&mut row.releases, &advance.releases, row.stream.version);
+            }
+            number(&mut row.said, &advance.answers, row.stream.version);
+            if self.breaks == Breaks::PublishesBeforeMarks && !advance.releases.is_empty() {
+                row.stream.published = row.stream.version;
+            }
+            Ok(())
+        })
+    }
+
+    fn publish_one(&self, lease: &Lease, version: u64) -> Result<(), StoreError> {
+        self.write(&lease.stream, |row| {
+            self.fence(row, lease, None)?;
+            if version > row.stream.version {
+                return Err(StoreError::Stale(lease.stream.clone()));
+            }
+            row.stream.published = row.stream.published.max(version);
+            Ok(())
+        })
+    }
+
+    fn apply(&self, write: &Write<'_>) -> Result<Written, StoreError> {
+        match write {
+            Write::Create(new) => self.create_one(new).map(|()| Written::Done),
+            Write::Lease { stream, holder, now, until } => {
+                self.lease_one(stream, holder, *now, *until).map(Written::Lease)
+            }
+            Write::ReleaseLease(lease) => self.release_one(lease).map(|()| Written::Done),
+            Write::Close { lease, version } => self.close_one(lease, *version).map(Written::Counts),
+            Write::Advance { lease, next } => self.advance_one(lease, next).map(|()| Written::Done),
+            Write::Publish { lease, version } => self.publish_one(lease, *version).map(|()| Written::Done),
+        }
+    }
+}
+
+/// Appends records with their numbers.
+fn number(records: &mut Vec<Record>, new: &[NewRecord], version: u64) {
+    for NewRecord { timestamp, body } in new {
+        let number = records.len() as u64 + 1;
+        records.push(Record { number, version, timestamp: *timestamp, body: body.clone() });
+    }
+}
+
+impl Store for MemoryStore {
+    fn commit(&self, writes: &[Write<'_>]) -> Vec<Result<Written, StoreError>> {
+        if self.breaks == Breaks::AcknowledgesEarly {
+            let inside = &mut *self.lock();
+            inside.unsynced = Some(inside.image.clone());
+        }
+        let mut outcomes: Vec<_> = writes.iter().map(|write| self.apply(write)).collect();
+        if self.breaks == Breaks::MixesUpCounts {
+            let counts = outcomes.iter_mut().filter(|outcome| matches!(outcome, Ok(Written::Counts(_))));
+            let mut counts: Vec<_> = counts.collect();
+            for place in 1..counts.len() {
+                let (before, after) = counts.split_at_mut(place);
+                std::mem::swap(before[place - 1], after[0]);
+            }
+        }
+        outcomes
     }
 
     fn redeclare(&self, stream: &str, declaration: &str) -> Result<(), StoreError> {
@@ -245,32 +361,13 @@ impl Store for MemoryStore {
         })
     }
 
-    fn lease(&self, stream: &str, holder: &str, now: u64, until: u64) -> Result<Option<Lease>, StoreError> {
-        self.write(stream, |row| {
-            match &row.holder {
-                Some((held_by, _)) if held_by == holder => {}
-                Some((_, held_until)) if *held_until > now => return Ok(None),
-                _ => row.stream.epoch += 1,
-            }
-            row.holder = Some((holder.to_owned(), until));
-            Ok(Some(Lease { stream: stream.to_owned(), epoch: row.stream.epoch }))
-        })
-    }
-
-    fn release_lease(&self, lease: &Lease) -> Result<(), StoreError> {
-        self.write(&lease.stream, |row| {
-            if row.stream.epoch == lease.epoch {
-                row.holder = None;
-            }
-            Ok(())
-        })
-    }
-
     fn accept(
         &self,
         _source: &str,
         batches: &[ReportBatch],
     ) -> Result<Vec<Result<Receipt, BatchRejection>>, StoreError> {
+        // Its sync includes what was written before.
+        self.lock().unsynced = None;
         let mut receipts = Vec::with_capacity(batches.len());
         for intake in batches {
             receipts.push(match self.write(&intake.stream, |row| Ok(self.take(row, intake))) {
@@ -309,53 +406,6 @@ impl Store for MemoryStore {
             own.merge(counts).map_err(|error| malformed(error.to_string()))?;
             came.sources.insert(source.to_owned(), range.end);
             Ok(MergeOutcome::Counted)
-        })
-    }
-
-    fn close(&self, lease: &Lease, version: u64) -> Result<Vec<Option<Aggregate>>, StoreError> {
-        self.write(&lease.stream, |row| {
-            self.fence(row, lease, Some(version))?;
-            row.closed = true;
-            Ok(row.came.iter().map(|came| came.counts.clone()).collect())
-        })
-    }
-
-    fn advance(&self, lease: &Lease, advance: &Advance<'_>) -> Result<(), StoreError> {
-        if self.breaks == Breaks::PublishesFirst && !advance.releases.is_empty() {
-            let version = self.write(&lease.stream, |row| {
-                self.fence(row, lease, Some(advance.version))?;
-                let version = advance.version + 1;
-                row.stream.published = version;
-                number(&mut row.releases, advance.releases, version);
-                Ok(version)
-            })?;
-            if self.lock().dice.chance(1, 8) {
-                return Err(StoreError::Unknown(format!("stopped between publishing and paying for {version}")));
-            }
-        }
-        self.write(&lease.stream, |row| {
-            self.fence(row, lease, Some(advance.version))?;
-            row.stream.version = advance.version + 1;
-            row.stream.state = advance.state.to_vec();
-            row.stream.open = advance.open.to_vec();
-            row.closed = false;
-            row.came = vec![Came::default(); advance.open.len()];
-            if self.breaks != Breaks::PublishesFirst {
-                number(&mut row.releases, advance.releases, row.stream.version);
-            }
-            number(&mut row.said, advance.answers, row.stream.version);
-            Ok(())
-        })
-    }
-
-    fn publish(&self, lease: &Lease, version: u64) -> Result<(), StoreError> {
-        self.write(&lease.stream, |row| {
-            self.fence(row, lease, None)?;
-            if version > row.stream.version {
-                return Err(StoreError::Stale(lease.stream.clone()));
-            }
-            row.stream.published = row.stream.published.max(version);
-            Ok(())
         })
     }
 

@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use tidegate_kernel::oracle::OracleKind;
+use tidegate_kernel::oracle::{Aggregate, OracleKind};
 use tidegate_server::store::{
     Advance, BatchRejection, Lease, MergeOutcome, NewRecord, NewStream, PhaseKey, Record, RecordFilter, RecordKind,
-    ReportBatch, SqliteStore, Status, Store, StoreError,
+    ReportBatch, SqliteStore, Status, Store, StoreError, Write, Written,
 };
 
 use super::{DOMAIN, TestFolder, accept, advance, batch, begin, counts, create, open, question, taken};
@@ -56,6 +56,7 @@ rules![
     reports_and_merged_counts_share_an_offset,
     a_stale_epoch_changes_nothing,
     a_stale_version_changes_nothing,
+    commits_a_group_of_independent_changes,
     reads_published_records_only,
     records_are_read_back_byte_for_byte,
     filters_records_by_number_and_timestamp,
@@ -390,12 +391,35 @@ fn records(timestamps: impl IntoIterator<Item = u64>, what: &str) -> Vec<NewReco
         .collect()
 }
 
+fn commits_a_group_of_independent_changes(store: &dyn Store) {
+    let (a, b) = (begin(store, "a", &[open(3, 0)]), begin(store, "b", &[open(3, 0)]));
+    accept(store, "b", &batch("b", 3, 0, [(1, 2)])).unwrap().unwrap();
+    let releases = records([3], "released");
+    let outcomes = store.commit(&[
+        Write::Publish { lease: Lease { epoch: 9, ..a.clone() }, version: 1 },
+        Write::Create(NewStream { name: "b", declaration: "{}", policy: "", state: b"another" }),
+        Write::Create(NewStream { name: "c", declaration: "{}", policy: "", state: b"new" }),
+        Write::Close { lease: b.clone(), version: 1 },
+        Write::Advance { lease: a.clone(), next: Advance { version: 1, releases, ..Advance::default() } },
+        Write::Lease { stream: "d".to_owned(), holder: "driver".to_owned(), now: 0, until: 1_000 },
+    ]);
+    let [stale, exists, created, closed, advanced, missing] = outcomes.try_into().unwrap();
+    assert!(matches!(stale, Err(StoreError::Stale(stream)) if stream == "a"));
+    assert!(matches!(exists, Err(StoreError::Exists(stream)) if stream == "b"));
+    assert!(matches!(missing, Err(StoreError::NoStream(stream)) if stream == "d"));
+    assert_eq!((created.unwrap(), advanced.unwrap()), (Written::Done, Written::Done));
+    assert_eq!(closed.unwrap().counts().unwrap()[0].as_ref().map(Aggregate::reports), Some(1));
+    assert_eq!(store.names().unwrap(), ["a", "b", "c"]);
+    assert_eq!((store.status("a").unwrap().1, store.stream("c").unwrap().state), (2, b"new".to_vec()));
+    assert!(store.commit(&[]).is_empty());
+}
+
 fn reads_published_records_only(store: &dyn Store) {
     let lease = begin(store, "a", &[]);
     let (releases, said) = (records([3, 4], "released"), records([4], "said"));
-    store.advance(&lease, &Advance { version: 1, state: b"", open: &[], releases: &releases, answers: &said }).unwrap();
+    store.advance(&lease, Advance { version: 1, releases, answers: said, ..Advance::default() }).unwrap();
     let more = records([5], "released");
-    store.advance(&lease, &Advance { version: 2, state: b"", open: &[], releases: &more, answers: &[] }).unwrap();
+    store.advance(&lease, Advance { version: 2, releases: more, ..Advance::default() }).unwrap();
     let read = |kind| store.records("a", kind, &RecordFilter::default()).unwrap();
     let latest = || [RecordKind::Release, RecordKind::Answer].map(|kind| store.latest("a", kind).unwrap());
     assert_eq!((read(RecordKind::Release).len(), read(RecordKind::Answer).len()), (0, 0));
@@ -419,7 +443,7 @@ fn records_are_read_back_byte_for_byte(store: &dyn Store) {
     let body = "{ \"z\":1.0e-3,\t\"a\": [1,2 ,3], \"n\": \"\\u00e9é\u{1f30a}'\\\"\" }\n".to_owned();
     let bodies = [body, String::new(), "x".repeat(200_000)];
     let releases: Vec<_> = bodies.iter().map(|body| NewRecord { timestamp: 7, body: body.clone() }).collect();
-    store.advance(&lease, &Advance { version: 1, state: b"", open: &[], releases: &releases, answers: &[] }).unwrap();
+    store.advance(&lease, Advance { version: 1, releases, ..Advance::default() }).unwrap();
     store.publish(&lease, 2).unwrap();
     let read = store.records("a", RecordKind::Release, &RecordFilter::default()).unwrap();
     assert_eq!(read.into_iter().map(|record| record.body).collect::<Vec<_>>(), bodies);
@@ -428,7 +452,7 @@ fn records_are_read_back_byte_for_byte(store: &dyn Store) {
 fn filters_records_by_number_and_timestamp(store: &dyn Store) {
     let lease = begin(store, "a", &[]);
     let releases = records([10, 11, 11, 12, 15, 14], "released");
-    store.advance(&lease, &Advance { version: 1, state: b"", open: &[], releases: &releases, answers: &[] }).unwrap();
+    store.advance(&lease, Advance { version: 1, releases, ..Advance::default() }).unwrap();
     store.publish(&lease, 2).unwrap();
     let numbers = |after, from, to, limit| -> Vec<u64> {
         let wanted = RecordFilter { after, from, to, limit };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use tidegate_server::store::backup::check_backup;
 use tidegate_server::store::{
-    Advance, Lease, NewRecord, RecordFilter, RecordKind, SqliteOptions, SqliteStore, Status, Store, StoreError,
+    Advance, Lease, NewRecord, RecordFilter, RecordKind, SqliteOptions, SqliteStore, Status, Store, StoreError, Write,
 };
 
 use super::differential::Dice;
@@ -21,11 +21,14 @@ fn record(timestamp: u64, body: &str) -> NewRecord {
 fn furnish(store: &dyn Store) -> Lease {
     let lease = begin(store, "a", &[open(3, 0)]);
     accept(store, "a", &batch("a", 3, 0, (0..40).map(|device| (device, 1)))).unwrap().unwrap();
-    let releases = [record(2, "{\"release\": 2}"), record(3, "{\"release\": 3}")];
-    let said = [record(3, "{\"alarm\": 3}")];
-    let next =
-        Advance { version: 1, state: &[7; 300], open: &[open(3, 0), open(4, 1)], releases: &releases, answers: &said };
-    store.advance(&lease, &next).unwrap();
+    let next = Advance {
+        version: 1,
+        state: vec![7; 300],
+        open: vec![open(3, 0), open(4, 1)],
+        releases: vec![record(2, "{\"release\": 2}"), record(3, "{\"release\": 3}")],
+        answers: vec![record(3, "{\"alarm\": 3}")],
+    };
+    store.advance(&lease, next).unwrap();
     accept(store, "a", &batch("a", 4, 1, (0..40).map(|device| (device, 2)))).unwrap().unwrap();
     store.publish(&lease, 2).unwrap();
     create(store, "b");
@@ -108,9 +111,8 @@ fn a_crash_after_any_transaction_loses_none() {
         crash(&path, &copy);
         let total = SqliteStore::open(&copy).unwrap().close(&lease, version).unwrap();
         assert_eq!(total[0].as_ref().unwrap().reports(), 2);
-        let releases = [record(version, "{}")];
-        let next = Advance { version, state: b"s", open: &[open(version, 0)], releases: &releases, answers: &[] };
-        store.advance(&lease, &next).unwrap();
+        let (releases, open) = (vec![record(version, "{}")], vec![open(version, 0)]);
+        store.advance(&lease, Advance { version, open, releases, ..Advance::default() }).unwrap();
         crash(&path, &copy);
         assert_eq!(SqliteStore::open(&copy).unwrap().stream("a").unwrap(), store.stream("a").unwrap());
         store.publish(&lease, version + 1).unwrap();
@@ -195,6 +197,26 @@ fn a_flipped_bit_is_detected_or_harmless() {
 }
 
 #[test]
+fn a_change_that_does_not_fit_leaves_its_group_alone() {
+    let folder = TestFolder::new();
+    let small = SqliteOptions { max_pages: Some(60), ..SqliteOptions::default() };
+    let store = SqliteStore::open_with(&folder.file("store"), small).unwrap();
+    let leases = ["a", "b", "c"].map(|name| begin(&store, name, &[open(3, 0)]));
+    accept(&store, "c", &batch("c", 3, 0, [(1, 1)])).unwrap().unwrap();
+    let write = |lease: &Lease, length| {
+        let releases = vec![record(3, &"x".repeat(length))];
+        let open = vec![open(3, 0)];
+        Write::Advance { lease: lease.clone(), next: Advance { version: 1, open, releases, ..Advance::default() } }
+    };
+    let outcomes = store.commit(&[write(&leases[0], 10), write(&leases[1], 300_000), write(&leases[2], 10)]);
+    assert!(matches!(outcomes[1], Err(StoreError::Failed(_))), "{outcomes:?}");
+    assert!(outcomes[0].is_ok() && outcomes[2].is_ok(), "{outcomes:?}");
+    assert_eq!(["a", "b", "c"].map(|name| store.status(name).unwrap().1), [2, 1, 2]);
+    assert_eq!(accept(&store, "c", &batch("c", 3, 0, [(1, 1), (2, 1)])).unwrap(), Ok(taken(1, 1, 0, 0)));
+    store.verify().unwrap();
+}
+
+#[test]
 fn a_full_disk_loses_nothing() {
     let folder = TestFolder::new();
     let path = folder.file("store");
@@ -214,9 +236,9 @@ fn a_full_disk_loses_nothing() {
     assert!(taken_in > 2);
     assert!(matches!(accept(&store, "a", &bytes(taken_in)), Err(StoreError::Failed(_))), "it is still full");
     assert_eq!(accept(&store, "a", &bytes(0)).unwrap(), Ok(taken(0, 500, 0, 0)), "what is there is known");
-    let big = [record(3, &"x".repeat(300_000))];
-    let next = Advance { version: 1, state: b"s", open: &[], releases: &big, answers: &[] };
-    assert!(matches!(store.advance(&lease, &next), Err(StoreError::Failed(_))));
+    let releases = vec![record(3, &"x".repeat(300_000))];
+    let next = Advance { version: 1, releases, ..Advance::default() };
+    assert!(matches!(store.advance(&lease, next.clone()), Err(StoreError::Failed(_))));
     assert_eq!(store.status("a").unwrap(), (Status::Running, 1));
     drop(store);
     let store = SqliteStore::open(&path).unwrap();
@@ -224,7 +246,7 @@ fn a_full_disk_loses_nothing() {
     assert_eq!(accept(&store, "a", &bytes(taken_in)).unwrap(), Ok(taken(500, 0, 0, 0)));
     let total = store.close(&lease, 1).unwrap()[0].as_ref().unwrap().reports();
     assert_eq!(total, u64::from(taken_in + 1) * 500);
-    store.advance(&lease, &next).unwrap();
+    store.advance(&lease, next).unwrap();
     store.verify().unwrap();
 }
 

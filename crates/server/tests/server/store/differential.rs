@@ -182,10 +182,14 @@ impl Step {
                 }))
             }
             Self::Advance(lease, version, open, releases, said_records) => {
-                let state = format!("state {version}");
-                let next =
-                    Advance { version: *version, state: state.as_bytes(), open, releases, answers: said_records };
-                let outcome = store.advance(lease, &next);
+                let next = Advance {
+                    version: *version,
+                    state: format!("state {version}").into_bytes(),
+                    open: open.clone(),
+                    releases: releases.clone(),
+                    answers: said_records.clone(),
+                };
+                let outcome = store.advance(lease, next);
                 if let (Some(known), Ok(())) = (known, &outcome) {
                     known.versions.insert(lease.stream.clone(), version + 1);
                 }

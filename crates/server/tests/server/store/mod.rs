@@ -91,7 +91,8 @@ pub(crate) fn begin(store: &dyn Store, name: &str, open: &[OpenQuestion]) -> Lea
 }
 
 pub(crate) fn advance(store: &dyn Store, lease: &Lease, version: u64, open: &[OpenQuestion]) -> Result<(), StoreError> {
-    store.advance(lease, &Advance { version, state: b"next", open, releases: &[], answers: &[] })
+    let (state, open) = (b"next".to_vec(), open.to_vec());
+    store.advance(lease, Advance { version, state, open, ..Advance::default() })
 }
 
 /// Returns the number of reports for each value.

@@ -17,7 +17,7 @@ use tidegate_kernel::{Permit, Randomness, Sealed};
 use super::output::Output;
 use super::settings::ScalarSettings;
 use super::{Frame, ScalarError};
-use crate::estimate::{Estimator, Periods, Snapshot};
+use crate::estimate::{Belief, Estimator, Periods, Snapshot};
 use crate::release::Release;
 pub(crate) use question::Look;
 use question::{Answer, OpenMean, Question, Questioner};
@@ -77,6 +77,11 @@ impl Track {
         })
     }
 
+    /// Whether the error of a release is known. A mean hides how far its readings are from each other.
+    pub(super) fn states_error(&self) -> bool {
+        !self.questioner.asks_means()
+    }
+
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
     }
@@ -92,7 +97,7 @@ impl Track {
         let timestamp = reading.timestamp();
         if self.questioner.is_exact() {
             let answer = self.questioner.ask(None, permit, &reading, random)?;
-            releases.push(self.release(timestamp, (0.0, f64::INFINITY), answer, frame.output));
+            releases.push(self.release(timestamp, (0.0, f64::INFINITY).into(), answer, frame.output));
             return Ok(());
         }
         let earlier = (frame.settings.delay > 0 && self.waiting.is_empty()).then(|| self.present.clone());
@@ -149,7 +154,7 @@ impl Track {
         }
     }
 
-    fn release(&self, timestamp: u64, belief: (f64, f64), answer: Answer, output: &Output) -> Release {
+    fn release(&self, timestamp: u64, belief: Belief, answer: Answer, output: &Output) -> Release {
         let (value, variance) = self.questioner.release(belief, answer);
         output.release(timestamp, value, variance)
     }

@@ -8,9 +8,12 @@ use tidegate_kernel::primitives::{Bucketing, Held, Protects, Summing};
 use tidegate_kernel::{Epsilon, MAX_RESPONSE_EPSILON, Permit, Randomness, Sealed};
 
 use super::tuning::TUNING;
-use crate::estimate::{Estimator, Noise, Prior, bit_update};
+use crate::estimate::{Belief, Estimator, Noise, Prior, bit_update, whole};
 use crate::scalar::settings::ScalarSettings;
 use crate::scalar::{ScalarError, split};
+
+/// Standard normal quantile of a 95 % interval.
+const NORMAL_95: f64 = 1.96;
 
 /// Published answer about a timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -152,7 +155,7 @@ impl Questioner {
     }
 
     /// Chooses the next question from a forecast of the reading. `lost` says that the last mean left its range.
-    pub(super) fn choose(&self, (mean, variance): (f64, f64), asked: u64, lost: bool) -> Question {
+    pub(super) fn choose(&self, Belief { mean, variance, .. }: Belief, asked: u64, lost: bool) -> Question {
         let deviation = variance.sqrt();
         if self.is_small {
             return Question::Noise;
@@ -270,7 +273,7 @@ impl Questioner {
             Answer::Bit { cut, above } => {
                 let (truth, cut) = (self.truth, cut as f64 + 0.5);
                 let explained = FRAC_2_PI * (2.0 * truth - 1.0).powi(2);
-                let equivalent = estimator.belief(0).1 * (1.0 - explained) / explained;
+                let equivalent = estimator.belief(0).variance * (1.0 - explained) / explained;
                 estimator.observe_with(equivalent, |mean, variance| bit_update(mean, variance, cut, above, truth));
                 None
             }
@@ -318,20 +321,26 @@ impl Questioner {
             && (!counts || high == low + 1)
     }
 
-    /// Release of a timestamp in grid units, from the belief about its number, and its variance.
+    /// Release of a timestamp in grid units, from the belief about its number, and its variance. Its interval of 95 %
+    /// need not reach beyond the domain.
+    pub(super) fn release(&self, belief: Belief, answer: Answer) -> (f64, f64) {
+        let (value, variance) = self.unbounded(belief, answer);
+        let value = value.clamp(0.0, self.width);
+        let farthest = value.max(self.width - value) / NORMAL_95;
+        (value, variance.min(farthest * farthest))
+    }
+
     #[allow(clippy::cast_precision_loss)] // published already
-    pub(super) fn release(&self, (mean, variance): (f64, f64), answer: Answer) -> (f64, f64) {
-        let mean = if mean.is_finite() { mean } else { self.width / 2.0 };
-        let Answer::Noisy(noisy) = answer else { return (mean.clamp(0.0, self.width), variance) };
+    fn unbounded(&self, belief: Belief, answer: Answer) -> (f64, f64) {
+        let mean = if belief.mean.is_finite() { belief.mean } else { self.width / 2.0 };
+        let (estimate, stated) = whole(mean, belief.stated);
+        let Answer::Noisy(noisy) = answer else { return (estimate, stated) };
         let (noisy, scale) = (noisy as f64, self.noise.scale().as_f64());
-        let (value, variance) = if variance > TUNING.unsure * scale * scale {
-            (noisy, self.noise.scale().laplace_variance())
-        } else {
-            let most = TUNING.envelope * scale;
-            (mean.clamp(noisy - most, noisy + most), variance)
-        };
-        let value = if self.is_small { value.round() } else { value };
-        (value.clamp(0.0, self.width), variance)
+        if belief.variance > TUNING.unsure * scale * scale {
+            return (noisy, self.noise.scale().laplace_variance());
+        }
+        let most = TUNING.envelope * scale;
+        (estimate.clamp(noisy - most, noisy + most), stated)
     }
 
     /// Whether noise is so small that a noisy reading is released as it is.

@@ -108,7 +108,7 @@ impl<B: Base> World<B> {
         for process in &mut self.processes {
             *process = Err(self.now + self.dice.below(10_000));
         }
-        self.marks.disk().restart();
+        self.marks.restart();
         self.marks.disk().set_full(false);
         let store = self.base.crash();
         self.set_store(store);

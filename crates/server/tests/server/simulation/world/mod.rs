@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tidegate::kernel::{VaultKey, Window};
 use tidegate_kernel::{Question, SeededRandom};
-use tidegate_server::driver::{DriveError, Driver, DriverEvent, HighWater, Tools, first_state};
+use tidegate_server::driver::{DriveError, DriverEvent, HighWater, Tools, Turn, drive_together, first_state};
 use tidegate_server::ingest::EventBuffer;
 use tidegate_server::store::{NewStream, Status, Store, StoreError};
 use tidegate_server::stream::Declaration;
@@ -86,8 +86,7 @@ pub(super) struct Outcome {
 
 /// A stream in a process.
 struct Driven {
-    driver: Option<Driver>,
-    buffer: Option<Arc<EventBuffer>>,
+    turn: Turn,
     /// Next wake-up, in true time.
     wakes: u64,
 }
@@ -230,7 +229,8 @@ impl<B: Base> World<B> {
         let number = self.started;
         let streams = self.declarations.iter().map(|declaration| {
             let buffer = EventBuffer::new(declaration).unwrap().map(Arc::new);
-            (declaration.name.clone(), Driven { driver: None, buffer, wakes: 0 })
+            let turn = Turn { stream: declaration.name.as_str().into(), buffer, driver: None };
+            (declaration.name.clone(), Driven { turn, wakes: 0 })
         });
         let streams = streams.collect();
         let store = Arc::new(Faulty::new(Arc::clone(&self.shared), number));
@@ -347,53 +347,53 @@ impl<B: Base> World<B> {
     fn run_process(&mut self, process: &mut Process) {
         let clock = self.now.saturating_add_signed(process.ahead);
         let holder = if self.one_name { "server".to_owned() } else { format!("server {}", process.number) };
-        for (stream, driven) in &mut process.streams {
-            if driven.wakes > self.now {
-                continue;
-            }
-            let outcome = match &mut driven.driver {
-                Some(driver) => driver.run_due(clock, &mut self.noise),
-                None => {
-                    let tools = Tools {
-                        store: Arc::clone(&process.store) as Arc<dyn Store>,
-                        marks: Arc::clone(&self.marks) as Arc<dyn HighWater>,
-                        key: Some(Arc::clone(&self.key)),
-                        holder: holder.clone(),
-                        lease: LEASE,
-                    };
-                    Driver::open(stream, clock, driven.buffer.clone(), tools)
-                        .and_then(|driver| driven.driver.insert(driver).run_due(clock, &mut self.noise))
-                }
-            };
-            match outcome {
-                Ok(report) => {
-                    driven.wakes = self.now + report.wake.saturating_sub(clock).clamp(1, 60_000);
-                    for event in report.events {
-                        if let DriverEvent::Published { .. } = event {
-                            *self.happened.entry("something is published").or_default() += 1;
+        let tools = Tools {
+            store: Arc::clone(&process.store) as Arc<dyn Store>,
+            marks: Arc::clone(&self.marks) as Arc<dyn HighWater>,
+            key: Some(Arc::clone(&self.key)),
+            holder,
+            lease: LEASE,
+        };
+        // Threads of a pool drive what is due in groups.
+        let mut due: Vec<_> = process.streams.iter_mut().filter(|(_, driven)| driven.wakes <= self.now).collect();
+        if due.is_empty() {
+            return;
+        }
+        let groups = 1 + self.dice.index(due.len());
+        let size = due.len().div_ceil(groups);
+        for group in due.chunks_mut(size) {
+            let turns = group.iter_mut().map(|(_, driven)| &mut driven.turn);
+            let outcomes = drive_together(&tools, turns, || clock.into(), &mut self.noise);
+            for ((stream, driven), outcome) in group.iter_mut().zip(outcomes) {
+                match outcome {
+                    Ok(report) => {
+                        driven.wakes = self.now + report.wake.saturating_sub(clock).clamp(1, 60_000);
+                        for event in report.events {
+                            if let DriverEvent::Published { .. } = event {
+                                *self.happened.entry("something is published").or_default() += 1;
+                            }
                         }
                     }
-                }
-                Err(error) => {
-                    driven.driver = None;
-                    driven.wakes = self.now + self.dice.between(100, 1_500);
-                    self.observer.failed(stream, &error, false);
-                    match error {
-                        DriveError::Held(_) => {
-                            // Events of this process are lost to the one that drives.
-                            let declaration = self.declarations.iter().find(|one| one.name == *stream).unwrap();
-                            driven.buffer = EventBuffer::new(declaration).unwrap().map(Arc::new);
+                    Err(error) => {
+                        driven.wakes = self.now + self.dice.between(100, 1_500);
+                        self.observer.failed(stream, &error, false);
+                        match error {
+                            DriveError::Held(_) => {
+                                // Events of this process are lost to the one that drives.
+                                let declaration = self.declarations.iter().find(|one| one.name == **stream).unwrap();
+                                driven.turn.buffer = EventBuffer::new(declaration).unwrap().map(Arc::new);
+                            }
+                            DriveError::Older { .. } => {
+                                self.older.entry((*stream).clone()).or_insert(self.now);
+                            }
+                            DriveError::Store(StoreError::Stale(_)) => {
+                                *self.happened.entry("a driver was overtaken").or_default() += 1;
+                            }
+                            DriveError::Mark(error) if error.kind() != std::io::ErrorKind::StorageFull => {
+                                self.happened.insert("the disk of the marks has stopped", 1);
+                            }
+                            _ => {}
                         }
-                        DriveError::Older { .. } => {
-                            self.older.entry(stream.clone()).or_insert(self.now);
-                        }
-                        DriveError::Store(StoreError::Stale(_)) => {
-                            *self.happened.entry("a driver was overtaken").or_default() += 1;
-                        }
-                        DriveError::Mark(error) if error.kind() != std::io::ErrorKind::StorageFull => {
-                            self.happened.insert("the disk of the marks has stopped", 1);
-                        }
-                        _ => {}
                     }
                 }
             }

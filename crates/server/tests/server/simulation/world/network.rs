@@ -164,7 +164,7 @@ impl<B: Base> World<B> {
                 let process = self.dice.index(self.processes.len());
                 let Ok(process) = &self.processes[process] else { continue };
                 // The threads that listen go on, also where the one that drives is stuck.
-                let Some(buffer) = &process.streams[&declaration.name].buffer else { continue };
+                let Some(buffer) = &process.streams[&declaration.name].turn.buffer else { continue };
                 let event = match declaration.name.as_str() {
                     "ba" => {
                         let value = ["a", "b", "c"][self.dice.index(3)].to_owned();

@@ -1,9 +1,10 @@
 //! Reads a stream's spec from TOML; errors name the line and the key.
 
+use std::path::Path;
+
 use tidegate::kernel::oracle::OracleKind;
 use tidegate::mechanisms::{self, Family, Mechanism, Preset};
 use tidegate::names::UnknownName;
-use tidegate::sequence::model::Model;
 use tidegate::spec::{
     CentralSpec, ColumnsSpec, DomainSpec, InputSpec, LocalSpec, ScalarSpec, SequenceSpec, SpecError, StreamSpec,
     TimelineSpec,
@@ -11,14 +12,17 @@ use tidegate::spec::{
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::failure::Failure;
-use crate::model::read_model;
+use crate::Error;
+use crate::model_file::ModelFile;
 use crate::toml_file::{Places, Table, Text};
 
 /// A spec, with the lines of its keys.
 #[derive(Debug)]
-pub(crate) struct Spec {
-    pub(crate) stream: StreamSpec,
+pub struct Spec {
+    /// The spec.
+    pub stream: StreamSpec,
+    /// The file of its model, if that was learned with a seed.
+    pub seeded_model: Option<String>,
     places: Places,
 }
 
@@ -49,16 +53,26 @@ impl Keys {
 }
 
 impl Spec {
-    /// Reads a file, or standard input for `-`.
-    pub(crate) fn read(name: &str) -> Result<Self, Failure> {
-        Self::of(Text::read(name)?.table()?)
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is no spec.
+    pub fn open(path: &str) -> Result<Self, Error> {
+        let source = tidegate_table::open(Path::new(path)).map_err(|error| Error::Spec(error.to_string()))?;
+        Self::of(Text::read(path.to_owned(), source)?.table()?)
     }
 
     /// Reads a spec from a table.
-    pub(crate) fn of(mut table: Table<'_>) -> Result<Self, Failure> {
+    ///
+    /// # Errors
+    /// A table that is no spec.
+    pub fn of(mut table: Table<'_>) -> Result<Self, Error> {
         let mechanism = mechanism_of(&mut table)?;
         check(&table, &Keys::of(mechanism.family))?;
-        let learned = learned_model(&mut table)?;
+        let (seeded_model, learned) = match learned_model(&mut table)? {
+            Some((path, ModelFile { model, seeded })) => (seeded.then_some(path), Some(model)),
+            None => (None, None),
+        };
         let input = input_of(&mut table)?;
         let (mut stream, places) = match mechanism.family {
             Family::Local => table.read().map(|(spec, places)| (StreamSpec::Local(spec), places)),
@@ -69,25 +83,28 @@ impl Spec {
             }
         }?;
         *stream.input_mut() = input;
-        Ok(Self { stream, places })
+        Ok(Self { stream, seeded_model, places })
     }
 
     /// Returns a spec error with its line.
-    pub(crate) fn refused(&self, error: &SpecError) -> Failure {
+    pub fn refused(&self, error: &SpecError) -> Error {
         self.places.error(error.key(), error)
     }
 }
 
 /// Takes the path of a model's file out of a sequence spec, and reads the file.
-fn learned_model(table: &mut Table<'_>) -> Result<Option<Model>, Failure> {
+fn learned_model(table: &mut Table<'_>) -> Result<Option<(String, ModelFile)>, Error> {
     let path = table.table.get("model").and_then(|model| model.get_ref().as_str().map(str::to_owned));
     let Some(path) = path else { return Ok(None) };
     table.take("model");
-    read_model(&path).map(Some).map_err(|failure| table.places.error(Some("model"), failure))
+    match ModelFile::read(&path) {
+        Ok(model) => Ok(Some((path, model))),
+        Err(failure) => Err(table.places.error(Some("model"), failure)),
+    }
 }
 
 /// Removes the family, and replaces a mechanism's variant by the keys that it stands for.
-fn mechanism_of(table: &mut Table<'_>) -> Result<&'static Mechanism, Failure> {
+fn mechanism_of(table: &mut Table<'_>) -> Result<&'static Mechanism, Error> {
     let families = || Family::ALL.map(Family::name);
     let family = match table.take("family") {
         None => None,
@@ -123,7 +140,7 @@ fn mechanism_of(table: &mut Table<'_>) -> Result<&'static Mechanism, Failure> {
         }
         let value = match preset {
             Preset::Text(value) => text(value),
-            Preset::Table(_, text) => DeValue::parse(text).map_err(Failure::run)?,
+            Preset::Table(_, text) => DeValue::parse(text).map_err(Error::run)?,
         };
         table.table.insert(Spanned::new(span.clone(), (*key).into()), value);
     }
@@ -131,7 +148,7 @@ fn mechanism_of(table: &mut Table<'_>) -> Result<&'static Mechanism, Failure> {
 }
 
 /// Removes the keys that say how the table is read.
-fn input_of(table: &mut Table<'_>) -> Result<InputSpec, Failure> {
+fn input_of(table: &mut Table<'_>) -> Result<InputSpec, Error> {
     let mut found = DeTable::new();
     for key in InputSpec::KEYS {
         if let Some(value) = table.take(key) {
@@ -143,7 +160,7 @@ fn input_of(table: &mut Table<'_>) -> Result<InputSpec, Failure> {
 }
 
 /// Rejects unknown keys and oracles, and suggests the probable spelling.
-fn check(table: &Table<'_>, keys: &Keys) -> Result<(), Failure> {
+fn check(table: &Table<'_>, keys: &Keys) -> Result<(), Error> {
     let tables = keys.tables.iter().chain(&[("columns", ColumnsSpec::KEYS)]);
     let nested = tables.filter_map(|(name, valid)| match table.table.get(*name)?.get_ref() {
         DeValue::Table(inner) => Some((inner, *valid)),

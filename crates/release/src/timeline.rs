@@ -1,9 +1,12 @@
 //! [`Timeline`]: timestamps released even if nobody is present.
 
+use tidegate::series::Series;
 use tidegate::spec::TimelineSpec;
+use tidegate_table::releases::ReleaseLayout;
+use tidegate_table::time::Clock;
 
-use super::gate::Rejected;
-use crate::failure::Failure;
+use crate::Error;
+use crate::gate::Rejected;
 
 /// Most numbers released for consecutive empty timestamps, if no end is declared.
 const MOST_IN_A_GAP: u64 = 1_000_000;
@@ -16,7 +19,7 @@ const MOST_DECLARED: u64 = 100_000_000;
 /// With a declared end, the number of timestamps is known before the first line, and no gap is too long. Without one, a
 /// gap may be too long; rejecting it reveals that nobody was present in between.
 #[derive(Debug)]
-pub(super) struct Timeline {
+pub struct Timeline {
     spec: TimelineSpec,
     /// The declared last timestamp.
     through: Option<u64>,
@@ -27,22 +30,43 @@ pub(super) struct Timeline {
 }
 
 impl Timeline {
+    /// Returns the timeline of a spec, if it has one, up to the time `through`, for releases of this layout.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for an end where there is no timeline, or one that is no time of it.
+    pub fn of(series: &Series, through: Option<&str>, layout: &ReleaseLayout) -> Result<Option<Self>, Error> {
+        let spec = match (series.spec().timeline(), through) {
+            (None, None) => return Ok(None),
+            (None, Some(_)) => {
+                return Err(Error::Argument("--through is for specs with a timeline, and this has none".to_owned()));
+            }
+            (Some(spec), _) => spec,
+        };
+        let end = |text: &str| {
+            // A clock of its own: the form of the input's times is that of the input.
+            let clock = Clock::new(series.spec().input());
+            let end = clock.map_err(Into::into).and_then(|mut clock| {
+                clock.keep_zone(layout.clock().zone());
+                clock.timestamp(text)
+            });
+            end.map_err(|expected: std::borrow::Cow<'_, str>| {
+                Error::Argument(format!("--through: expected {expected}"))
+            })
+        };
+        Self::new(spec, through.map(end).transpose()?, series.last(), layout.numbers()).map(Some)
+    }
+
     /// Returns a timeline that continues after `last`.
-    pub(super) fn new(
-        spec: TimelineSpec,
-        through: Option<u64>,
-        last: Option<u64>,
-        numbers: u64,
-    ) -> Result<Self, Failure> {
+    fn new(spec: TimelineSpec, through: Option<u64>, last: Option<u64>, numbers: u64) -> Result<Self, Error> {
         let next = spec.after(last);
         if let Some(through) = through {
             if !spec.contains(through) {
-                return Err(Failure::input(format_args!("--through {through}: expected {}", in_words(&spec))));
+                return Err(Error::Argument(format!("--through {through}: expected {}", in_words(&spec))));
             }
             let count = next.map_or(0, |next| spec.count(next, through).saturating_add(u64::from(next <= through)));
             if count.saturating_mul(numbers) > MOST_DECLARED {
                 let most = MOST_DECLARED / numbers.max(1);
-                return Err(Failure::input(format_args!(
+                return Err(Error::Argument(format!(
                     "--through {through}: {count} timestamps of {numbers} numbers each are too many for a run: \
                      at most {most}"
                 )));
@@ -52,7 +76,7 @@ impl Timeline {
     }
 
     /// Checks the timestamp of a line.
-    pub(super) fn check(&self, timestamp: u64) -> Result<(), Rejected> {
+    pub(crate) fn check(&self, timestamp: u64) -> Result<(), Rejected> {
         if !self.spec.contains(timestamp) {
             return Err(Rejected::time(in_words(&self.spec)));
         }
@@ -73,21 +97,21 @@ impl Timeline {
     }
 
     /// Closes and returns the next empty timestamp before `timestamp`.
-    pub(super) fn missing_before(&mut self, timestamp: u64) -> Option<u64> {
+    pub(crate) fn missing_before(&mut self, timestamp: u64) -> Option<u64> {
         let missing = self.next.filter(|next| *next < timestamp)?;
         self.next = self.spec.after(Some(missing));
         Some(missing)
     }
 
     /// Closes and returns the next timestamp after the last line, up to the declared end.
-    pub(super) fn missing_at_the_end(&mut self) -> Option<u64> {
+    pub(crate) fn missing_at_the_end(&mut self) -> Option<u64> {
         let missing = self.next.filter(|next| Some(*next) <= self.through)?;
         self.next = self.spec.after(Some(missing));
         Some(missing)
     }
 
     /// Records the timestamp of a line.
-    pub(super) fn arrive(&mut self, timestamp: u64) {
+    pub(crate) fn arrive(&mut self, timestamp: u64) {
         if self.next.is_some_and(|next| next <= timestamp) {
             self.next = self.spec.after(Some(timestamp));
         }

@@ -1,5 +1,6 @@
-//! Lines of a table as entries of a stream.
+//! Rows of a table as entries of a stream.
 
+use std::fmt;
 use std::io::Read;
 
 use tidegate::kernel::Account;
@@ -10,30 +11,44 @@ use tidegate::stream::{Entry, Stream};
 use tidegate_table::long::{FieldRefusal, LongReader, LongRow};
 use tidegate_table::scalar::ScalarReader;
 use tidegate_table::wide::{LongOrWide, WideReader};
-use tidegate_table::{Format, Reading, TableError};
+use tidegate_table::{Reading, TableError, TableReader};
 
-/// A line of a table.
-pub(super) struct Item<'a> {
+/// A row of a table.
+#[derive(Debug)]
+pub struct Item<'a> {
     /// The number of the line.
-    pub(super) line: u64,
+    pub line: u64,
     /// The number of its series.
-    pub(super) series: usize,
-    pub(super) content: Content<'a>,
+    pub series: usize,
+    /// Its content.
+    pub content: Content<'a>,
 }
 
 /// The content of a line.
-pub(super) enum Content<'a> {
+pub enum Content<'a> {
+    /// The value of a user.
     Value {
+        /// The timestamp.
         timestamp: u64,
-        /// Borrowed, so that no line allocates.
+        /// The user; borrowed, so that no line allocates.
         user: &'a str,
+        /// The number of the value.
         value: u32,
     },
+    /// Any other entry.
     Entry(Entry),
 }
 
+/// Shows the timestamp, and nothing of the data.
+impl fmt::Debug for Content<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Content").field("timestamp", &self.timestamp()).finish_non_exhaustive()
+    }
+}
+
 impl Content<'_> {
-    pub(super) const fn timestamp(&self) -> u64 {
+    /// Its timestamp.
+    pub const fn timestamp(&self) -> u64 {
         match self {
             Self::Value { timestamp, .. } => *timestamp,
             Self::Entry(entry) => entry.timestamp(),
@@ -42,15 +57,21 @@ impl Content<'_> {
 }
 
 /// Passes the next line on; returns whether there was one.
-pub(super) type Next<'a> = Box<dyn FnMut(&mut dyn FnMut(Item<'_>)) -> Result<bool, TableError> + 'a>;
+pub type Next<'a> = Box<dyn FnMut(&mut dyn FnMut(Item<'_>)) -> Result<bool, TableError> + 'a>;
 
 /// The input format of a stream.
 #[derive(Clone, Debug)]
-pub(super) enum Expected {
+pub enum Expected {
     /// Numbers, released as they are read; each series has an account.
-    Readings { intake: Intake, accounts: Vec<Account> },
+    Readings {
+        /// What seals them.
+        intake: Intake,
+        /// The account of each series.
+        accounts: Vec<Account>,
+    },
     /// Values of users.
     Values {
+        /// The values of the domain.
         values: Values,
         /// Whether the input may also be counts of users.
         counts: bool,
@@ -61,7 +82,7 @@ pub(super) enum Expected {
 
 impl Expected {
     /// Returns `None` for streams of neither readings nor values.
-    pub(super) fn of(series: &Series) -> Option<Self> {
+    pub fn of(series: &Series) -> Option<Self> {
         let first = series.streams().first()?;
         if let Some((intake, _)) = first.intake() {
             let accounts = series.streams().iter().map(Stream::account).collect::<Option<_>>()?;
@@ -73,17 +94,19 @@ impl Expected {
         Some(Self::Values { values: first.values()?.clone(), counts, by_user })
     }
 
-    /// Opens a reader of entries.
-    pub(super) fn read<'a, S: Read + 'a>(
+    /// Reads entries from a table; `name` is its name in errors.
+    ///
+    /// # Errors
+    /// A table that lacks columns.
+    pub fn read<'a, S: Read + 'a>(
         self,
         name: &str,
-        source: S,
-        format: Format,
+        table: TableReader<S>,
         reading: Reading,
     ) -> Result<Next<'a>, TableError> {
         match self {
             Self::Readings { intake, accounts } => {
-                let mut readings = ScalarReader::open(name, source, format, reading)?;
+                let mut readings = ScalarReader::from_table(table, reading)?;
                 Ok(Box::new(move |take| {
                     let seal = |series: usize, timestamp, text: &str| {
                         (series, Entry::Reading(intake.seal(accounts[series], timestamp, text)))
@@ -94,7 +117,7 @@ impl Expected {
                 }))
             }
             Self::Values { values, counts, by_user } => {
-                let reader = Reader::open(&values, counts, name, source, format, reading)?;
+                let reader = Reader::open(&values, counts, name, table, reading)?;
                 Ok(read_values(values, if by_user { reader } else { reader.with_repetitions() }))
             }
         }
@@ -113,14 +136,13 @@ impl<S: Read> Reader<S> {
         values: &Values,
         counts: bool,
         name: &str,
-        source: S,
-        format: Format,
+        table: TableReader<S>,
         reading: Reading,
     ) -> Result<Self, TableError> {
         if !counts {
-            return LongReader::open(name, source, format, reading).map(Self::Long);
+            return LongReader::from_table(table, reading).map(Self::Long);
         }
-        match LongOrWide::open(name, source, format, reading)? {
+        match LongOrWide::from_table(table, reading)? {
             LongOrWide::Long(entries) => Ok(Self::Long(entries)),
             LongOrWide::Wide(rows) => {
                 let places = places(values, name, &rows)?;
@@ -164,19 +186,26 @@ fn read_values<'a, S: Read + 'a>(values: Values, mut reader: Reader<S>) -> Next<
     })
 }
 
-/// Returns the value of each field of a wide table; each value must occur exactly once.
+/// Returns the value of each field of a wide table; each value must occur exactly once. Errors name values of the
+/// domain, which are public: without a header, a name of a field may be somebody's value.
 fn places<S: Read>(values: &Values, name: &str, rows: &WideReader<S>) -> Result<Vec<usize>, TableError> {
+    let refused = |expected: String| TableError::Header { file: name.to_owned(), expected };
     let places: Option<Vec<usize>> =
         rows.labels().map(|label| values.find(label.trim()).map(|value| value as usize)).collect();
-    let mut sorted = places.clone().unwrap_or_default();
-    sorted.sort_unstable();
-    match places {
-        Some(places) if sorted.into_iter().eq(0..values.count() as usize) => Ok(places),
-        _ => Err(TableError::Header {
-            file: name.to_owned(),
-            expected: "the fields must be t,user,value, or t and each value of the domain, as the spec names it; \
-                       --time, --user and --value name other columns, and --no-header says that the first line is data"
-                .to_owned(),
-        }),
-    }
+    let Some(places) = places.filter(|places| !places.is_empty()) else {
+        let expected = "the fields must be t,user,value, or t and each value of the domain, as the spec names it; \
+                        --time, --user and --value name other columns, and --no-header says that the first line is \
+                        data";
+        return Err(refused(expected.to_owned()));
+    };
+    let mut times = vec![0_usize; values.count() as usize];
+    places.iter().for_each(|place| times[*place] += 1);
+    let Some((called, times)) = (0..).zip(times).find(|(_, times)| *times != 1) else { return Ok(places) };
+    let called = values.name(called);
+    Err(refused(match times {
+        0 => format!("it has no column {called:?}: counts have a column for each value of the domain"),
+        found => {
+            format!("{found} columns are called {called:?}: leave all but the one with the counts of that value out")
+        }
+    }))
 }

@@ -1,17 +1,16 @@
 //! [`QuestionState`]: an open question in memory, with the identities that have reported.
+//!
+//! A phase's identities are random, so a table with a row for each would touch nearly a page for each report. Both
+//! stores keep them as a log instead, one row a transaction, and the set in memory follows the log.
 
 use std::collections::HashMap;
 
-use rusqlite::{Connection, params};
 use tidegate_device::api::Receipt;
-use tidegate_device::wire::ReportId;
 use tidegate_kernel::oracle::{Aggregate, Oracle};
 
-use super::super::identity_set::{Entry, Found, IdentitySet};
-use super::super::row::{Columns, QuestionRow, check, signed, sum, well_formed};
-use super::super::{BatchRejection, ReportBatch, StoreError};
-use super::fault::Fault;
-use super::rows::{put_count, read_counts};
+use super::identity_set::{Entry, Found, IdentitySet};
+use super::row::{QuestionRow, check, sum, well_formed};
+use super::{BatchRejection, ReportBatch, StoreError};
 
 /// Bytes of an identity in the log: without its prefix, which the question determines.
 const ID: usize = 12;
@@ -20,7 +19,7 @@ const LOGGED: usize = ID + 8;
 
 /// An open question in memory.
 #[derive(Debug)]
-pub(in crate::store) struct QuestionState {
+pub(super) struct QuestionState {
     pub(super) number: i64,
     pub(super) oracle: Oracle,
     pub(super) identities: IdentitySet,
@@ -51,38 +50,49 @@ fn log_sum(question: i64, number: u64, body: &[u8]) -> i64 {
     sum(&[b"seen", &question.to_le_bytes(), &number.to_le_bytes(), body])
 }
 
+/// A row of the log of identities.
+pub(super) struct LogRow {
+    pub(super) number: u64,
+    pub(super) body: Vec<u8>,
+    pub(super) sum: i64,
+}
+
+impl LogRow {
+    /// Makes the log of identities that were kept in another way: a row of all of them.
+    pub(super) fn of(question: i64, identities: impl IntoIterator<Item = ([u8; 16], u64)>) -> Self {
+        let body: Vec<u8> = identities.into_iter().flat_map(|(id, digest)| logged_of(&id, digest)).collect();
+        Self { number: 1, sum: log_sum(question, 1, &body), body }
+    }
+}
+
 impl QuestionState {
-    /// Loads a question with its counts and log, and verifies them.
-    pub(in crate::store) fn load(connection: &Connection, row: &QuestionRow) -> Result<Self, Fault> {
-        let sources = read_counts(connection, row.number)?;
-        let mut question = Self {
+    /// Creates a question with an empty log and without counts.
+    pub(super) fn new(row: &QuestionRow) -> Result<Self, StoreError> {
+        Ok(Self {
             number: row.number,
             oracle: row.oracle()?,
             identities: IdentitySet::new()?,
             logged: 0,
-            sources,
+            sources: HashMap::new(),
             fresh: Vec::new(),
-        };
-        let mut statement =
-            connection.prepare_cached("SELECT number, body, sum FROM seen WHERE phase = ?1 ORDER BY number")?;
-        let mut rows = statement.query([question.number])?;
-        while let Some(row) = rows.next()? {
-            question.logged += 1;
-            let number = row.number(0)?;
-            let body = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
-            check(row.integer(2)?, log_sum(question.number, number, body), || "a log of identities".to_owned())?;
-            if number != question.logged {
-                return Err(StoreError::Damaged(format!("log row {} of identities is gone", question.logged)).into());
-            }
-            let entries: Vec<Entry> = body.as_chunks().0.iter().map(entry_of).collect();
-            question.identities.insert(&entries, |_| ());
+        })
+    }
+
+    /// Returns the number of log rows that it knows.
+    pub(super) const fn logged(&self) -> u64 {
+        self.logged
+    }
+
+    /// Adds the next row of the log, and verifies it.
+    pub(super) fn follow(&mut self, number: u64, body: &[u8], sum: i64) -> Result<(), StoreError> {
+        check(sum, log_sum(self.number, number, body), || "a log of identities".to_owned())?;
+        self.logged += 1;
+        if number != self.logged {
+            return Err(StoreError::Damaged(format!("log row {} of identities is gone", self.logged)));
         }
-        let expected: u64 = question.sources.values().map(|source| source.logged).sum();
-        if question.logged != expected {
-            let why = format!("{expected} log rows of identities were written, but {} are there", question.logged);
-            return Err(StoreError::Damaged(why).into());
-        }
-        Ok(question)
+        let entries: Vec<Entry> = body.as_chunks().0.iter().map(entry_of).collect();
+        self.identities.insert(&entries, |_| ());
+        Ok(())
     }
 
     /// Counts a batch in memory.
@@ -90,11 +100,12 @@ impl QuestionState {
         &mut self,
         source: &str,
         batch: &ReportBatch,
-    ) -> Result<Result<Receipt, BatchRejection>, Fault> {
+    ) -> Result<Result<Receipt, BatchRejection>, StoreError> {
         if let Err(rejection) = well_formed(&self.oracle, batch) {
             return Ok(Err(rejection));
         }
-        let logged: Vec<[u8; LOGGED]> = batch.identities().map(|(id, digest)| logged_of(id, digest)).collect();
+        let logged: Vec<[u8; LOGGED]> =
+            batch.identities().map(|(id, digest)| logged_of(id.as_bytes(), digest)).collect();
         let entries: Vec<Entry> = logged.iter().map(entry_of).collect();
         let mut skipped: Vec<usize> =
             batch.implausible.iter().copied().filter(|position| *position < entries.len()).collect();
@@ -132,26 +143,22 @@ impl QuestionState {
         Ok(Ok(receipt))
     }
 
-    /// Writes the log and the counts of the accepted reports.
-    pub(super) fn save(&mut self, connection: &Connection, source: &str) -> Result<(), Fault> {
+    /// Returns the log row of the accepted reports, to be written with the counts of their source; `None` where no
+    /// report was accepted.
+    pub(super) fn log(&mut self, source: &str) -> Option<LogRow> {
         if self.fresh.is_empty() {
-            return Ok(());
+            return None;
         }
         self.logged += 1;
-        let fresh = self.fresh.as_flattened();
-        connection
-            .prepare_cached("INSERT INTO seen (phase, number, body, sum) VALUES (?1, ?2, ?3, ?4)")?
-            .execute(params![self.number, signed(self.logged)?, fresh, log_sum(self.number, self.logged, fresh)])?;
-        self.fresh.clear();
-        let count = source_count(&mut self.sources, &self.oracle, source);
-        count.logged += 1;
-        put_count(connection, self.number, source, count)
+        source_count(&mut self.sources, &self.oracle, source).logged += 1;
+        let body = std::mem::take(&mut self.fresh).into_flattened();
+        Some(LogRow { number: self.logged, sum: log_sum(self.number, self.logged, &body), body })
     }
 }
 
-fn logged_of(id: ReportId, digest: u64) -> [u8; LOGGED] {
+fn logged_of(id: &[u8; 16], digest: u64) -> [u8; LOGGED] {
     let mut logged = [0; LOGGED];
-    logged[..ID].copy_from_slice(&id.as_bytes()[4..]);
+    logged[..ID].copy_from_slice(&id[4..]);
     logged[ID..].copy_from_slice(&digest.to_le_bytes());
     logged
 }

@@ -9,45 +9,48 @@ use tidegate::spec::plain_words;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::failure::Failure;
-use crate::input::Input;
+use crate::Error;
 
 /// Longest accepted file, in bytes.
 const LONGEST: u64 = 1 << 20;
 
 /// A file's text, with its name in errors.
 #[derive(Debug)]
-pub(crate) struct Text {
-    pub(crate) file: String,
-    pub(crate) text: String,
+pub struct Text {
+    /// The name in errors.
+    pub file: String,
+    /// The text.
+    pub text: String,
 }
 
 impl Text {
-    /// Reads a file, or standard input for `-`.
-    pub(crate) fn read(name: &str) -> Result<Self, Failure> {
-        let Input { name, source } = Input::open(name)?;
+    /// Reads a source, whose name is used in errors.
+    ///
+    /// # Errors
+    /// A source that cannot be read, is too long, or is not UTF-8.
+    pub fn read(name: String, source: impl Read) -> Result<Self, Error> {
         let mut bytes = Vec::new();
         let read = source.take(LONGEST + 1).read_to_end(&mut bytes);
-        read.map_err(|error| Failure::input(format_args!("{name} cannot be read: {error}")))?;
+        read.map_err(|error| Error::Spec(format!("{name} cannot be read: {error}")))?;
         if bytes.len() as u64 > LONGEST {
-            return Err(Failure::input(format_args!("{name} is longer than {LONGEST} bytes")));
+            return Err(Error::Spec(format!("{name} is longer than {LONGEST} bytes")));
         }
         match String::from_utf8(bytes) {
             Ok(text) => Ok(Self { file: name, text }),
             Err(error) => {
                 let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
                 let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count();
-                Err(Failure::input(format_args!("{name}, line {line}: it is not valid UTF-8")))
+                Err(Error::Spec(format!("{name}, line {line}: it is not valid UTF-8")))
             }
         }
     }
 
     /// Parses the text.
-    pub(crate) fn table(&self) -> Result<Table<'_>, Failure> {
+    pub fn table(&self) -> Result<Table<'_>, Error> {
         let Self { file, text } = self;
         let table = DeTable::parse(text).map_err(|error| {
             let line = error.span().map_or(1, |span| line_of(text, span.start));
-            Failure::input(format_args!("{file}, line {line}: {}", plain_words(error.message())))
+            Error::Spec(format!("{file}, line {line}: {}", plain_words(error.message())))
         })?;
         let span = table.span();
         Ok(Table::new(file, text, table.into_inner(), span))
@@ -56,10 +59,12 @@ impl Text {
 
 /// A table of a file, before it is deserialised.
 #[derive(Debug)]
-pub(crate) struct Table<'a> {
-    pub(crate) places: Places,
+pub struct Table<'a> {
+    /// The lines of its keys.
+    pub places: Places,
     text: &'a str,
-    pub(crate) table: DeTable<'a>,
+    /// The keys and their values.
+    pub table: DeTable<'a>,
     span: Range<usize>,
 }
 
@@ -75,22 +80,22 @@ impl<'a> Table<'a> {
     }
 
     /// Removes a key and returns its value.
-    pub(crate) fn take(&mut self, key: &str) -> Option<Spanned<DeValue<'a>>> {
+    pub fn take(&mut self, key: &str) -> Option<Spanned<DeValue<'a>>> {
         self.table.remove(key)
     }
 
     /// Returns a table inside this one.
-    pub(crate) fn inner(&self, table: DeTable<'a>, span: Range<usize>) -> Self {
+    pub fn inner(&self, table: DeTable<'a>, span: Range<usize>) -> Self {
         Self::new(&self.places.file, self.text, table, span)
     }
 
     /// Returns an error at a place in the text.
-    pub(crate) fn error_at(&self, span: &Range<usize>, key: Option<&str>, message: impl Display) -> Failure {
+    pub fn error_at(&self, span: &Range<usize>, key: Option<&str>, message: impl Display) -> Error {
         self.places.error_at(line_of(self.text, span.start), key, message)
     }
 
     /// Deserialises the table, and returns the lines of its keys.
-    pub(crate) fn read<T: DeserializeOwned>(self) -> Result<(T, Places), Failure> {
+    pub fn read<T: DeserializeOwned>(self) -> Result<(T, Places), Error> {
         let Self { places, text, table, span } = self;
         let value = T::deserialize(toml::Deserializer::from(Spanned::new(span.clone(), table)));
         let value = value.map_err(|error| {
@@ -109,7 +114,7 @@ impl<'a> Table<'a> {
 
 /// The lines of a table's keys.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub struct Places {
     file: String,
     keys: Vec<Place>,
 }
@@ -129,19 +134,20 @@ impl Places {
     }
 
     /// Returns an error about a key, or about the whole table.
-    pub(crate) fn error(&self, key: Option<&str>, message: impl Display) -> Failure {
+    pub fn error(&self, key: Option<&str>, message: impl Display) -> Error {
         let file = &self.file;
         match key.and_then(|key| self.keys.iter().find(|place| place.key == key)) {
             Some(place) => self.error_at(place.line, Some(&place.key), message),
-            None => Failure::input(format_args!("{file}: {message}")),
+            None => Error::Spec(format!("{file}: {message}")),
         }
     }
 
-    pub(crate) fn error_at(&self, line: usize, key: Option<&str>, message: impl Display) -> Failure {
+    /// Returns an error about a line, and a key where there is one.
+    pub fn error_at(&self, line: usize, key: Option<&str>, message: impl Display) -> Error {
         let file = &self.file;
         match key {
-            Some(key) => Failure::input(format_args!("{file}, line {line}, key {key:?}: {message}")),
-            None => Failure::input(format_args!("{file}, line {line}: {message}")),
+            Some(key) => Error::Spec(format!("{file}, line {line}, key {key:?}: {message}")),
+            None => Error::Spec(format!("{file}, line {line}: {message}")),
         }
     }
 }
@@ -156,6 +162,6 @@ fn key_before(text: &str, place: usize) -> Option<&str> {
 }
 
 /// Returns the line of a place in a text, from one.
-pub(crate) fn line_of(text: &str, place: usize) -> usize {
+pub fn line_of(text: &str, place: usize) -> usize {
     1 + text.bytes().take(place).filter(|byte| *byte == b'\n').count()
 }

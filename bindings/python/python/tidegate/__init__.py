@@ -1,0 +1,44 @@
+"""Statistics of endless streams under differential privacy.
+
+>>> import polars as pl
+>>> import tidegate as tg
+>>> stream = tg.Central("track", epsilon=1, window=7, domain=["home", "shop"])
+>>> released = stream.release(pl.DataFrame({"t": [0, 0], "user": ["ann", "bob"], "value": ["home", "shop"]}))
+>>> released.table.shape
+(2, 7)
+
+A :class:`Stream` publishes a table; its account says what is left (:meth:`Stream.budget`), and survives a restart
+(:meth:`Stream.save`, :meth:`Stream.load`).
+"""
+
+from . import oracles
+from ._device import Device, public_key, sign_policy
+from ._errors import BadData, BadSpec, BadState, BudgetExceeded, Refused, SeededWarning, TidegateError
+from ._releases import Releases
+from ._rounds import Question
+from ._stream import Central, Local, Mechanism, Scalar, Sequence, Stream, mechanisms
+from ._tidegate import Budget
+
+__all__ = [
+    "BadData",
+    "BadSpec",
+    "BadState",
+    "Budget",
+    "BudgetExceeded",
+    "Central",
+    "Device",
+    "Local",
+    "Mechanism",
+    "Question",
+    "Refused",
+    "Releases",
+    "Scalar",
+    "SeededWarning",
+    "Sequence",
+    "Stream",
+    "TidegateError",
+    "mechanisms",
+    "oracles",
+    "public_key",
+    "sign_policy",
+]

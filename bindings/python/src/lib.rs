@@ -1,0 +1,32 @@
+//! The native part of the Python package `tidegate`: see `README.md` beside it for its conventions.
+
+mod arrow;
+mod budget;
+mod columns;
+mod cores;
+mod device;
+mod error;
+mod local;
+mod oracles;
+mod releases;
+mod stream;
+mod work;
+
+use pyo3::prelude::*;
+
+/// The native part of tidegate. Its classes and functions are those of the package `tidegate`, which documents them.
+#[pymodule]
+mod _tidegate {
+    #[pymodule_export]
+    use crate::budget::Budget;
+    #[pymodule_export]
+    use crate::device::{Device, public_key, sign_policy};
+    #[pymodule_export]
+    use crate::local::{answer_questions, open_questions, open_timestamp};
+    #[pymodule_export]
+    use crate::oracles::{Aggregate, Oracle};
+    #[pymodule_export]
+    use crate::releases::Releases;
+    #[pymodule_export]
+    use crate::stream::{Stream, mechanisms};
+}
