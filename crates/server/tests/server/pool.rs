@@ -44,9 +44,12 @@ fn start(store: Arc<dyn Store>, marks: Arc<dyn HighWater>, names: &[&str]) -> Ar
     Service::start(tools, settings, &declared, Arc::new(Nobody)).unwrap()
 }
 
+/// Longest wait for something that comes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Waits until a stream looks like that.
 fn wait_for(service: &Service, stream: &str, is_it: impl Fn(&Overview) -> bool) -> Overview {
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + PATIENCE;
     loop {
         let overview = service.overview(stream).unwrap();
         if is_it(&overview) {
@@ -95,7 +98,11 @@ fn a_stalled_stream_says_so() {
     assert!(service.overdue()[0].1 > Duration::from_secs(5));
     gate.set(false);
     wait_for(&service, "rooms", |stream| stream.problem.is_none() && stream.published > stalled.published + 1);
-    assert!(service.overdue()[0].1 < Duration::from_secs(5));
+    let until = Instant::now() + PATIENCE;
+    while service.overdue()[0].1 >= Duration::from_secs(5) {
+        assert!(Instant::now() < until, "it is still late");
+        thread::sleep(Duration::from_millis(20));
+    }
     service.stop();
 }
 
@@ -110,7 +117,12 @@ fn a_service_answers_before_its_streams_are_open() {
     gate.set(false);
     wait_for(&service, "a", |stream| stream.driven);
     wait_for(&service, "b", |stream| stream.driven);
-    service.ready().unwrap();
+    // A driver shows its stream before it ends the turn.
+    let until = Instant::now() + PATIENCE;
+    while let Err(error) = service.ready() {
+        assert!(Instant::now() < until, "{error}");
+        thread::sleep(Duration::from_millis(5));
+    }
     service.stop();
 }
 

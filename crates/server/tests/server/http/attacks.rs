@@ -10,7 +10,7 @@ use serde_json::json;
 use tidegate_server::http::auth::Role;
 use tidegate_server::http::{Limits, Rate, WebhookSettings};
 
-use super::{Server, rooms, visits};
+use super::{PATIENCE, Server, rooms, visits};
 
 /// Addresses of this machine, for two clients.
 const ATTACKER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
@@ -33,11 +33,11 @@ fn connect(from: Ipv4Addr, server: SocketAddr) -> TcpStream {
         socket.connect(server).await.unwrap().into_std().unwrap()
     });
     stream.set_nonblocking(false).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream
 }
 
-/// Sends a request from an address; returns the answer until it ends, or nothing comes for five seconds.
+/// Sends a request from an address; returns the answer until it ends.
 fn ask(from: Ipv4Addr, server: &Server, request: &str) -> String {
     let mut stream = connect(from, server.address);
     // A connection that is refused ends here or below.
@@ -64,6 +64,18 @@ fn status(stream: &mut TcpStream, patience: Duration) -> Option<u16> {
     std::str::from_utf8(&answer[9..]).unwrap().parse().ok()
 }
 
+/// Begins a request with a body, and waits until it is being read: from then on the connection is not idle.
+fn begin(from: Ipv4Addr, server: &Server) -> Option<TcpStream> {
+    let head = head(server, Role::Operator, "/v1/streams", JSON, 100);
+    let mut stream = connect(from, server.address);
+    // A connection that is refused ends here or below.
+    stream.write_all(head.replacen("\r\n\r\n", "\r\nexpect: 100-continue\r\n\r\n", 1).as_bytes()).ok()?;
+    let mut answer = [0; 25];
+    stream.read_exact(&mut answer).ok()?;
+    assert_eq!(&answer, b"HTTP/1.1 100 Continue\r\n\r\n");
+    Some(stream)
+}
+
 #[test]
 fn idle_connections_silence_nobody() {
     let server = limited(|limits| limits.connections = 24);
@@ -77,17 +89,12 @@ fn idle_connections_silence_nobody() {
 
 #[test]
 fn one_address_cannot_take_all_connections() {
-    let server = limited(|limits| (limits.connections, limits.connections_per_address) = (24, 16));
+    let server = limited(|limits| {
+        (limits.connections, limits.connections_per_address, limits.body) = (24, 16, PATIENCE);
+    });
     // Each has begun a request, so none is idle.
-    let head = head(&server, Role::Operator, "/v1/streams", JSON, 100);
-    let busy: Vec<_> = (0..40)
-        .map(|_| {
-            let mut stream = connect(ATTACKER, server.address);
-            let _ = stream.write_all(head.as_bytes());
-            stream
-        })
-        .collect();
-    thread::sleep(Duration::from_millis(200));
+    let busy: Vec<_> = (0..40).filter_map(|_| begin(ATTACKER, &server)).collect();
+    assert_eq!(busy.len(), 16);
     let answer = ask(OTHER, &server, HEALTH);
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     drop(busy);
@@ -95,7 +102,7 @@ fn one_address_cannot_take_all_connections() {
 
 #[test]
 fn slow_bodies_are_bounded_in_all() {
-    let server = limited(|limits| limits.memory = 16 << 20);
+    let server = limited(|limits| (limits.memory, limits.body) = (16 << 20, PATIENCE));
     server.create(&visits());
     const LENGTH: usize = 1 << 20;
     let head = head(&server, Role::Ingest, "/v1/streams/visits/reports", JSON, LENGTH);
@@ -116,7 +123,7 @@ fn slow_bodies_are_bounded_in_all() {
             *found = status(stream, Duration::from_millis(5));
         }
         let refused = statuses.iter().filter(|found| **found == Some(503)).count();
-        if refused >= 32 || began.elapsed() > Duration::from_secs(10) {
+        if refused >= 32 || began.elapsed() > PATIENCE / 2 {
             break refused;
         }
     };
@@ -152,7 +159,7 @@ fn large_json_stalls_nobody() {
     senders.iter_mut().for_each(|stream| stream.write_all(&[*last]).unwrap());
     assert!(ask(OTHER, &server, HEALTH).starts_with("HTTP/1.1 200"));
     let health = began.elapsed();
-    assert!(senders.iter_mut().all(|stream| status(stream, Duration::from_secs(60)).is_some()));
+    assert!(senders.iter_mut().all(|stream| status(stream, PATIENCE).is_some()));
     let all = began.elapsed();
     assert!(health * 4 < all, "{health:?} of {all:?}");
 }
@@ -169,7 +176,7 @@ fn feeds_do_not_starve_polls() {
         .map(|_| {
             let mut stream = connect(ATTACKER, server.address);
             stream.write_all(feed.as_bytes()).unwrap();
-            status(&mut stream, Duration::from_secs(5)).unwrap();
+            status(&mut stream, PATIENCE).unwrap();
             stream
         })
         .collect();
@@ -221,24 +228,16 @@ fn a_proxy_names_its_clients_and_strangers_do_not() {
 fn monitoring_is_never_refused() {
     let of = |number| NonZeroU32::new(number).unwrap();
     let server = limited(|limits| {
-        limits.connections = 4;
+        (limits.connections, limits.body) = (4, PATIENCE);
         limits.address_rate = Rate { per_second: of(1), burst: of(1) };
     });
-    let head = head(&server, Role::Operator, "/v1/streams", JSON, 100);
-    let busy: Vec<_> = (1..=4)
-        .map(|last| {
-            let mut stream = connect(Ipv4Addr::new(127, 0, 1, last), server.address);
-            stream.write_all(head.as_bytes()).unwrap();
-            stream
-        })
-        .collect();
-    thread::sleep(Duration::from_millis(200));
+    let busy: Vec<_> = (1..=4).map(|last| begin(Ipv4Addr::new(127, 0, 1, last), &server).unwrap()).collect();
     assert!(!ask(OTHER, &server, HEALTH).starts_with("HTTP/1.1 200"), "nothing is left elsewhere");
     let monitor = |path: &str, token: &str| {
         let mut stream = connect(OTHER, server.monitoring);
         let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\n{token}connection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).unwrap();
-        status(&mut stream, Duration::from_secs(5)).unwrap()
+        status(&mut stream, PATIENCE).unwrap()
     };
     let token = format!("authorization: Bearer {}\r\n", server.token(Role::Analyst));
     for _ in 0..30 {
@@ -252,7 +251,7 @@ fn monitoring_is_never_refused() {
 #[test]
 fn bodies_with_events_take_memory_of_their_token_only() {
     // Two tokens may send events, so each has eight MiB.
-    let server = limited(|limits| limits.memory = 16 << 20);
+    let server = limited(|limits| (limits.memory, limits.body) = (16 << 20, PATIENCE));
     [rooms(), visits()].iter().for_each(|declaration| server.create(declaration));
     server.until(Role::Analyst, "/v1/streams/rooms", |answer| answer.json()["open"].is_u64());
     const LENGTH: usize = 5 << 20;
@@ -263,20 +262,26 @@ fn bodies_with_events_take_memory_of_their_token_only() {
         let _ = stream.write_all(&part);
         stream
     };
-    let slow = send(Role::Ingest);
-    thread::sleep(Duration::from_millis(500));
-    assert_eq!(status(&mut send(Role::Ingest), Duration::from_secs(5)), Some(503), "the token has too much already");
+    // Whichever comes last finds that the token has too much already.
+    let mut both = [send(Role::Ingest), send(Role::Ingest)];
+    let until = Instant::now() + PATIENCE;
+    let mut refused = [None; 2];
+    while refused == [None; 2] {
+        assert!(Instant::now() < until, "both were taken");
+        refused = both.each_mut().map(|stream| status(stream, Duration::from_millis(50)));
+    }
+    assert!([[Some(503), None], [None, Some(503)]].contains(&refused), "{refused:?}");
     // Another token, and all other requests of the same token and address, have what they had.
     let mut other = send(Role::Operator);
     other.write_all(b"x").unwrap();
-    assert_eq!(status(&mut other, Duration::from_secs(5)), Some(400));
+    assert_eq!(status(&mut other, PATIENCE), Some(400));
     let mut reports = connect(ATTACKER, server.address);
     let head = head(&server, Role::Ingest, "/v1/streams/visits/reports", JSON, LENGTH);
     reports.write_all(head.as_bytes()).unwrap();
     reports.write_all(&part).unwrap();
     reports.write_all(b"x").unwrap();
-    assert_eq!(status(&mut reports, Duration::from_secs(5)), Some(400));
+    assert_eq!(status(&mut reports, PATIENCE), Some(400));
     let metrics = server.get(Some(Role::Analyst), "/metrics").text;
     assert!(!metrics.contains("events") && !metrics.contains("503"), "{metrics}");
-    drop(slow);
+    drop(both);
 }

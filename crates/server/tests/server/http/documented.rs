@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tidegate_device::api::BATCH;
 use tidegate_server::http::auth::Role;
 
-use super::{Server, batch, load, rooms, visits};
+use super::{Server, load, rooms, visits};
 
 /// Validates a value by the subset of JSON Schema that the document uses.
 fn fits(value: &Value, schema: &Value, document: &Value) -> Result<(), String> {
@@ -69,8 +69,7 @@ fn every_answer_of_every_route_is_documented() {
     for declaration in [visits(), rooms(), load()] {
         server.create(&declaration);
     }
-    let asked = server.question("visits", 300);
-    server.post(Some(Role::Ingest), "/v1/streams/visits/reports", BATCH, &batch("visits", &asked, 0..60, 2, 1));
+    server.report("visits", 0..60, 2, 1);
     server.until(Role::Analyst, "/v1/streams/visits/answers", |answer| {
         answer.json()["answers"].as_array().is_some_and(|answers| !answers.is_empty())
     });

@@ -14,6 +14,7 @@ mod values;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -22,7 +23,7 @@ use std::time::{Duration, Instant};
 use ed25519_dalek::SigningKey;
 use serde_json::{Value, json};
 use tidegate::kernel::{Ledger, SeededRandom, VaultKey, Window};
-use tidegate_device::api::{OpenQuestion, OpenQuestions};
+use tidegate_device::api::{BATCH, OpenQuestion, OpenQuestions};
 use tidegate_device::clock::BootClock;
 use tidegate_device::wire::{BatchWriter, ReportId, StreamTag};
 use tidegate_server::driver::{HighWater, Mark, Tools};
@@ -35,6 +36,9 @@ use tokio::sync::oneshot;
 use ureq::http::Response;
 
 use crate::store::TestFolder;
+
+/// Longest wait for something that comes, on a slow machine too.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// High-water marks in memory.
 #[derive(Debug, Default)]
@@ -126,7 +130,7 @@ impl Server {
         let http = ureq::Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
-            .timeout_global(Some(Duration::from_secs(20)))
+            .timeout_global(Some(PATIENCE))
             .proxy(None)
             .build()
             .into();
@@ -179,7 +183,8 @@ impl Server {
 
     /// What is asked, once there is a question with so much time left.
     pub(crate) fn question(&self, stream: &str, milliseconds: u64) -> OpenQuestion {
-        for _ in 0..100 {
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE {
             let answer = self.get(None, &format!("/v1/streams/{stream}/questions"));
             let asking: OpenQuestions = serde_json::from_str(&answer.text).unwrap();
             if let Some(asked) = asking.questions.first()
@@ -192,6 +197,34 @@ impl Server {
         panic!("nothing is asked");
     }
 
+    /// Sends reports of these devices about an open question, and returns it with the answer. A batch that comes too late
+    /// is refused, and the next question gets another.
+    pub(crate) fn report(&self, stream: &str, devices: Range<u8>, value: u32, seed: u64) -> (OpenQuestion, Answer) {
+        let (path, began) = (format!("/v1/streams/{stream}/reports"), Instant::now());
+        loop {
+            let asked = self.question(stream, 300);
+            let sent =
+                self.post(Some(Role::Ingest), &path, BATCH, &batch(stream, &asked, devices.clone(), value, seed));
+            if sent.status != 409 {
+                assert_eq!(sent.status, 200, "{}", sent.text);
+                return (asked, sent);
+            }
+            assert!(began.elapsed() < PATIENCE, "{}", sent.text);
+        }
+    }
+
+    /// Sends events until a tick is open: between two ticks none is accepted.
+    pub(crate) fn send_events(&self, path: &str, media_type: &str, body: &[u8]) -> Answer {
+        let began = Instant::now();
+        loop {
+            let sent = self.post(Some(Role::Ingest), path, media_type, body);
+            if sent.status != 409 || began.elapsed() > PATIENCE {
+                return sent;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// Repeats a request until its answer satisfies a condition.
     pub(crate) fn until(&self, role: Role, path: &str, is_so: impl Fn(&Answer) -> bool) -> Answer {
         let began = Instant::now();
@@ -200,7 +233,7 @@ impl Server {
             if is_so(&answer) {
                 return answer;
             }
-            assert!(began.elapsed() < Duration::from_secs(10), "{path}: {} {}", answer.status, answer.text);
+            assert!(began.elapsed() < PATIENCE, "{path}: {} {}", answer.status, answer.text);
             thread::sleep(Duration::from_millis(20));
         }
     }
@@ -223,7 +256,7 @@ impl Server {
     /// Opens a feed.
     pub(crate) fn feed(&self, stream: &str, query: &str, last_event_id: Option<&str>) -> Feed {
         let mut connection = TcpStream::connect(self.address).unwrap();
-        connection.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        connection.set_read_timeout(Some(PATIENCE)).unwrap();
         let id = last_event_id.map(|id| format!("last-event-id: {id}\r\n")).unwrap_or_default();
         let request = format!(
             "GET /v1/streams/{stream}/feed{query} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n{id}\r\n",
@@ -355,13 +388,7 @@ pub(crate) fn load() -> Value {
 }
 
 /// A batch of reports of these devices, all of which hold a value.
-pub(crate) fn batch(
-    stream: &str,
-    asked: &OpenQuestion,
-    devices: std::ops::Range<u8>,
-    value: u32,
-    seed: u64,
-) -> Vec<u8> {
+pub(crate) fn batch(stream: &str, asked: &OpenQuestion, devices: Range<u8>, value: u32, seed: u64) -> Vec<u8> {
     let (question, tag, random) = (&asked.question, StreamTag::of(stream), &mut SeededRandom::new(seed));
     let oracle = question.oracle().unwrap();
     let mut batch = BatchWriter::new(tag, question.timestamp, question.phase, asked.report_length);

@@ -1,10 +1,9 @@
 //! Queries of analysts, from standing queries in memory.
 
 use serde_json::{Value, json};
-use tidegate_device::api::BATCH;
 use tidegate_server::http::auth::Role;
 
-use super::{Server, batch, visits};
+use super::{Server, visits};
 
 const QUERY: &str = "/v1/streams/visits/query";
 
@@ -40,10 +39,8 @@ fn answers_from_memory_equal_a_replay() {
     let mut last = [None; 4];
     // A question that was asked before the first release goes on from there.
     for round in 0..6 {
-        let asked = server.question("visits", 300);
+        let (asked, _) = server.report("visits", 0..60, u32::try_from(round % 4).unwrap(), round);
         let timestamp = asked.question.timestamp;
-        let bytes = batch("visits", &asked, 0..60, u32::try_from(round % 4).unwrap(), round);
-        server.post(Some(Role::Ingest), "/v1/streams/visits/reports", BATCH, &bytes);
         let path = format!("/v1/streams/visits/releases?from={timestamp}");
         server.until(Role::Analyst, &path, |answer| {
             answer.json()["releases"].as_array().is_some_and(|releases| !releases.is_empty())
@@ -73,9 +70,7 @@ fn an_analyst_asks_for_a_repair_once() {
     let mut noisy = visits();
     (noisy["spec"]["epsilon"], noisy["spec"]["oracle"]) = (json!(1), json!("oue"));
     server.create(&noisy);
-    let asked = server.question("visits", 300);
-    let bytes = batch("visits", &asked, 0..60, 3, 1);
-    server.post(Some(Role::Ingest), "/v1/streams/visits/reports", BATCH, &bytes);
+    let (asked, _) = server.report("visits", 0..60, 3, 1);
     let timestamp = asked.question.timestamp;
     let path = format!("/v1/streams/visits/releases?from={timestamp}");
     server.until(Role::Analyst, &path, |answer| {
