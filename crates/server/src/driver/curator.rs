@@ -6,7 +6,7 @@ use tidegate::kernel::Randomness;
 use tidegate::stream::Entry;
 
 use super::group::Port;
-use super::{DriveError, Driver, DriverEvent, Next};
+use super::{DriveError, Driver, DriverEvent, Next, Now};
 use crate::ingest::event_buffer::{EventBuffer, TickEvents};
 use crate::store::Status;
 
@@ -16,6 +16,7 @@ impl Driver {
         &mut self,
         port: &Port,
         now: u64,
+        clock: &impl Fn() -> Now,
         random: &RefCell<&mut R>,
         events: &mut Vec<DriverEvent>,
     ) -> Result<Option<u64>, DriveError> {
@@ -53,6 +54,13 @@ impl Driver {
                 // Commit first: from now on no other process opens this tick, whatever its clock shows.
                 self.last = Some(timestamp);
                 self.advance(port, Vec::new(), None, events).await?;
+                let now = clock().wall;
+                if now >= self.schedule.ends(timestamp) {
+                    // Nobody could send its events.
+                    self.whole_from = now;
+                    events.push(DriverEvent::Skipped { count: 1 });
+                    return Ok(None);
+                }
                 buffer.rotate(None, timestamp, Some(timestamp))?;
                 Ok(Some(self.schedule.ends(timestamp)))
             }

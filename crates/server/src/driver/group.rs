@@ -71,7 +71,7 @@ async fn run_turn<R: Randomness>(
             turn.driver.insert(opened)
         }
     };
-    driver.run_in(port, now(), random).await
+    driver.run_in(port, now, random).await
 }
 
 /// Runs the step of one driver.

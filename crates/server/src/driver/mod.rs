@@ -239,23 +239,24 @@ impl Driver {
     pub fn run_due(&mut self, now: impl Into<Now>, random: &mut impl Randomness) -> Result<RunReport, DriveError> {
         let (now, random) = (now.into(), RefCell::new(random));
         let random = &random;
-        alone(&self.tools.clone(), |port| async move { self.run_in(&port, now, random).await })
+        alone(&self.tools.clone(), |port| async move { self.run_in(&port, &|| now, random).await })
     }
 
     async fn run_in<R: Randomness>(
         &mut self,
         port: &Port,
-        now: Now,
+        clock: &impl Fn() -> Now,
         random: &RefCell<&mut R>,
     ) -> Result<RunReport, DriveError> {
         let mut events = Vec::new();
-        let jumped = self.has_jumped(now);
-        let now = now.wall;
-        self.renew(port, now).await?;
-        if jumped {
-            self.wait_out_window(port, now, &mut events).await?;
-        }
+        self.renew(port, clock().wall).await?;
         loop {
+            // Each wait for the group may take long. No reading of the clock is used before it was checked.
+            let now = clock();
+            if self.has_jumped(now) {
+                self.wait_out_window(port, now.wall, &mut events).await?;
+            }
+            let now = now.wall;
             if let Some(due) = self.due
                 && self.published < self.version
             {
@@ -275,7 +276,7 @@ impl Driver {
                 }
             }
             let wake = if self.declaration.is_curated() {
-                self.step_curator(port, now, random, &mut events).await?
+                self.step_curator(port, now, clock, random, &mut events).await?
             } else {
                 self.step_devices(port, now, &mut events).await?
             };
