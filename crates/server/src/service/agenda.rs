@@ -2,16 +2,15 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::handle::{StreamHandle, lock};
-use super::now;
 use crate::driver::Turn;
 
 /// Most streams that are driven together.
 pub(super) const GROUP: usize = 1_024;
 /// Longest sleep of a thread without work.
-const SLEEP: u64 = 60_000;
+const SLEEP: Duration = Duration::from_secs(60);
 
 /// A stream with its driver.
 #[derive(Debug)]
@@ -23,6 +22,9 @@ pub(super) struct Seat {
 }
 
 /// Streams by the time of their next step. A stream is taken by one thread at a time.
+///
+/// The clock is monotonic. By the wall clock, a stream that waits for a moment would wait for years where that clock
+/// was ahead and is set right.
 #[derive(Debug)]
 pub(super) struct Agenda {
     threads: usize,
@@ -33,14 +35,14 @@ pub(super) struct Agenda {
 #[derive(Debug, Default)]
 struct Inside {
     /// Times and names of the streams that no thread drives at present.
-    waiting: BTreeSet<(u64, Arc<str>)>,
+    waiting: BTreeSet<(Instant, Arc<str>)>,
     places: HashMap<Arc<str>, Place>,
     stopping: bool,
 }
 
 #[derive(Debug)]
 struct Place {
-    due: u64,
+    due: Instant,
     /// `None` while a thread drives it.
     seat: Option<Seat>,
     /// Whether somebody wants it to be driven again at once.
@@ -63,7 +65,7 @@ impl Agenda {
     pub(super) fn add(&self, seat: Seat) {
         let name = Arc::clone(&seat.handle.name);
         let inside = &mut *self.inside();
-        let due = now();
+        let due = Instant::now();
         inside.waiting.insert((due, Arc::clone(&name)));
         inside.places.insert(name, Place { due, seat: Some(seat), again: false, began: false });
         self.changed.notify_one();
@@ -78,7 +80,7 @@ impl Agenda {
             Some(seat) => {
                 let name = Arc::clone(&seat.handle.name);
                 inside.waiting.remove(&(place.due, Arc::clone(&name)));
-                place.due = now();
+                place.due = Instant::now();
                 inside.waiting.insert((place.due, name));
                 self.changed.notify_one();
             }
@@ -92,7 +94,7 @@ impl Agenda {
             if inside.stopping {
                 return None;
             }
-            let now = now();
+            let now = Instant::now();
             let due = inside.waiting.iter().take_while(|(due, _)| *due <= now).count();
             if due > 0 {
                 let share = due.div_ceil(self.threads).min(GROUP);
@@ -102,20 +104,25 @@ impl Agenda {
                     waiting.remove(due);
                     places.get_mut(&due.1)?.seat.take()
                 });
-                return Some(seats.collect());
+                let seats = seats.collect();
+                if !waiting.is_empty() {
+                    // Another thread looks after the rest.
+                    self.changed.notify_one();
+                }
+                return Some(seats);
             }
-            let sleep = inside.waiting.first().map_or(SLEEP, |(due, _)| (due - now).min(SLEEP));
-            let waited = self.changed.wait_timeout(inside, Duration::from_millis(sleep));
+            let sleep = inside.waiting.first().map_or(SLEEP, |(due, _)| (*due - now).min(SLEEP));
+            let waited = self.changed.wait_timeout(inside, sleep);
             inside = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
-    /// Gives a stream back, to be driven at a moment in milliseconds since 1970.
-    pub(super) fn give(&self, seat: Seat, due: u64) {
+    /// Gives a stream back, to be driven after a pause.
+    pub(super) fn give(&self, seat: Seat, pause: Duration) {
         let inside = &mut *self.inside();
         let name = Arc::clone(&seat.handle.name);
         let Some(place) = inside.places.get_mut(&name) else { return };
-        place.due = if std::mem::take(&mut place.again) { now() } else { due };
+        place.due = Instant::now() + if std::mem::take(&mut place.again) { Duration::ZERO } else { pause };
         (place.seat, place.began) = (Some(seat), true);
         inside.waiting.insert((place.due, name));
         self.changed.notify_one();
@@ -123,8 +130,7 @@ impl Agenda {
 
     /// Returns how long ago a stream should have been driven.
     pub(super) fn overdue(&self, stream: &str) -> Duration {
-        let due = self.inside().places.get(stream).map_or(u64::MAX, |place| place.due);
-        Duration::from_millis(now().saturating_sub(due))
+        self.inside().places.get(stream).map_or(Duration::ZERO, |place| place.due.elapsed())
     }
 
     /// Returns the number of streams that have not had a turn, and of all.

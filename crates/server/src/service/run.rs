@@ -35,7 +35,7 @@ pub(super) fn drive(
         let outcomes = drive_together(tools, seats.iter_mut().map(|seat| &mut seat.turn), moment, random);
         for ((mut seat, outcome), opened) in seats.into_iter().zip(outcomes).zip(opened) {
             let pause = show(&mut seat, outcome, opened, tools, observer);
-            agenda.give(seat, now().saturating_add(pause));
+            agenda.give(seat, Duration::from_millis(pause));
         }
     }
 }
