@@ -98,7 +98,7 @@ impl Stream {
         if new_state && state.is_none() {
             return Err(Error::Argument("new_state goes with state, the path of the state".to_owned()).into());
         }
-        state::check_key(&spec, state.is_some(), key.is_some())?;
+        state::check_key(&spec, state, key)?;
         let mut series = Series::new(spec.clone()).map_err(|error| refused(&error))?;
         reading(&spec).map_err(|error| refused(&error))?;
         let mut seeded = seed.is_some() || seeded_model;
@@ -220,7 +220,7 @@ impl Running {
             let problem = format!("the stream is saved in {} already, and a budget has one state", kept.path.display());
             return Err(Error::State(problem).into());
         }
-        state::check_key(spec, true, key.is_some())?;
+        state::check_key(spec, Some(path), key)?;
         if Path::new(path).symlink_metadata().is_ok() {
             let problem = format!("{path} exists: Stream.load goes on with its budget, or name another file");
             return Err(Error::State(problem).into());

@@ -244,14 +244,18 @@ pub fn key(path: &str, is_new: bool) -> Result<VaultKey, Error> {
     }
 }
 
-/// Checks that there is a key for a state that holds readings, and none for one that does not.
+/// Checks that there is a key for a state that holds readings, and none for one that does not. Either is a file of its
+/// own: a state that is saved over its key could never be read again.
 ///
 /// # Errors
 /// [`Error::Argument`].
-pub fn check_key(spec: &StreamSpec, has_state: bool, has_key: bool) -> Result<(), Error> {
-    let problem = match (spec.family() == Family::Scalar, has_state, has_key) {
-        (true, true, false) => "the state of a stream of numbers holds readings: --key must name a key file",
-        (false, _, true) => "--key is for streams of numbers: no other state holds raw values",
+pub fn check_key(spec: &StreamSpec, state: Option<&str>, key: Option<&str>) -> Result<(), Error> {
+    let problem = match (spec.family() == Family::Scalar, state, key) {
+        (true, Some(_), None) => "the state of a stream of numbers holds readings: --key must name a key file",
+        (false, _, Some(_)) => "--key is for streams of numbers: no other state holds raw values",
+        (_, Some(state), Some(key)) if [place(state), lock_of(&place(state))].contains(&place(key)) => {
+            "state and key must be files of their own"
+        }
         _ => return Ok(()),
     };
     Err(Error::Argument(problem.to_owned()))
@@ -273,6 +277,18 @@ mod tests {
     fn file(first: &str, body: &[u8]) -> Vec<u8> {
         let sum = checksum(body);
         [first.as_bytes(), &(body.len() as u64).to_le_bytes(), &sum, body].concat()
+    }
+
+    #[test]
+    fn a_state_is_never_saved_over_its_key() {
+        let spec = r#"{ "family": "scalar", "mechanism": "laplace", "epsilon": 1, "domain": { "low": 0, "high": 9 },
+            "protects": "reading" }"#;
+        let spec: StreamSpec = serde_json::from_str(spec).unwrap();
+        let check = |state, key| check_key(&spec, Some(state), Some(key)).map_err(|error| error.to_string());
+        assert_eq!(check("here.state", "here.key"), Ok(()));
+        for key in ["here.state", "./here.state", ".here.state.lock"] {
+            assert_eq!(check("here.state", key), Err("state and key must be files of their own".to_owned()), "{key}");
+        }
     }
 
     #[test]

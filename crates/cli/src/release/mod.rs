@@ -265,7 +265,7 @@ impl Release {
     fn release(&self, told: &Told<'_>, random: impl Randomness + Send + 'static) -> Result<(), Failure> {
         let refused = |error: SpecError| (told.refused)(&error);
         self.check_paths()?;
-        state::check_key(&told.stream, self.state.is_some(), self.key.is_some())?;
+        state::check_key(&told.stream, self.state.as_deref(), self.key.as_deref())?;
         // An invalid spec is rejected before the state file is touched.
         let mut series = Series::new(told.stream.clone()).map_err(refused)?;
         let (keeper, saved) = self.keeper(&told.stream)?;
@@ -313,10 +313,7 @@ impl Release {
             (self.state.as_ref().and_then(|path| place(&path)), self.key.as_ref().and_then(|path| place(&path)));
         let lock = state.as_deref().map(state::lock_of);
         let kept = [&state, &key, &lock];
-        if kept.into_iter().flatten().any(|path| others.contains(path))
-            || (state.is_some() && state == key)
-            || (key.is_some() && key == lock)
-        {
+        if kept.into_iter().flatten().any(|path| others.contains(path)) {
             return Err(Failure::input("state and key must be files of their own"));
         }
         let paid = [Some(&self.output), self.answers.as_ref()];
