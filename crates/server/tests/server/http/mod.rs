@@ -197,8 +197,8 @@ impl Server {
         panic!("nothing is asked");
     }
 
-    /// Sends reports of these devices about an open question, and returns it with the answer. A batch that comes too late
-    /// is refused, and the next question gets another.
+    /// Sends reports of these devices about an open question, and returns it with the answer. A batch that comes too
+    /// late is refused, and the next question gets another.
     pub(crate) fn report(&self, stream: &str, devices: Range<u8>, value: u32, seed: u64) -> (OpenQuestion, Answer) {
         let (path, began) = (format!("/v1/streams/{stream}/reports"), Instant::now());
         loop {
