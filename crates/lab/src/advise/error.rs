@@ -2,6 +2,7 @@
 
 use tidegate::spec::SpecError;
 use tidegate_kernel::EpsilonError;
+use tidegate_release::Error;
 use tidegate_table::TableError;
 
 use super::metrics_of;
@@ -49,6 +50,12 @@ pub enum AdviseError {
     /// A spec with neither epsilon and window nor classes.
     #[error("the spec has no guarantee: give epsilon and window, or [[classes]]")]
     NoGuarantee,
+    /// Sizes of other classes than those of the spec.
+    #[error("--class-sizes has {given} sizes, but the spec {classes} classes")]
+    ClassSizes { given: usize, classes: usize },
+    /// Options that do not go together.
+    #[error(transparent)]
+    Options(Error),
     /// A family without advice.
     #[error("there is no advice for the family {family}")]
     Family { family: &'static str },
@@ -73,6 +80,18 @@ pub enum AdviseError {
     /// A mechanism failed.
     #[error(transparent)]
     Run(#[from] TrialError),
+}
+
+/// Bad input, unless a mechanism failed.
+impl From<AdviseError> for Error {
+    fn from(error: AdviseError) -> Self {
+        match error {
+            AdviseError::Run(error) => Self::run(error),
+            AdviseError::Sample(error) => error.into(),
+            AdviseError::Options(error) => error,
+            other => Self::Spec(other.to_string()),
+        }
+    }
 }
 
 fn names(kind: &StreamKind) -> String {

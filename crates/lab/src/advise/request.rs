@@ -2,6 +2,7 @@
 
 use std::num::{NonZeroU64, NonZeroUsize};
 
+use serde::Deserialize;
 use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Epsilon, Grid};
 
@@ -65,7 +66,8 @@ impl Data {
 }
 
 /// Who sees raw values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Trust {
     /// Nobody but the device.
     Local,
