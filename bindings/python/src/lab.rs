@@ -20,7 +20,7 @@ use tidegate_release::{Error, files};
 use tidegate_table::{Cells, Rows, TableReader};
 
 use crate::arrow::ArrowRows;
-use crate::error::Failure;
+use crate::error::{Failure, as_keywords};
 use crate::records::{capsule, keywords};
 use crate::stream::Stream;
 use crate::work;
@@ -109,7 +109,7 @@ pub(crate) fn run_evaluation(
         Ok(Report {
             json: evaluation.to_json(&findings)?,
             text: evaluation.to_text(&findings, false),
-            warnings,
+            warnings: warnings.iter().map(|warning| as_keywords(warning)).collect(),
             notes: evaluation.notes(&dataset),
             seed,
             spec: None,

@@ -273,7 +273,7 @@ def advise(
     >>> advice = tg.advise(kind="counts", trust="curator", population=5000, domain=4, window=7, epsilon=1,
     ...                    mechanisms=["uniform", "sample"], length=30)
     >>> advice.recommended
-    'central.uniform'
+    'uniform'
     >>> advice.spec().splitlines()[-1].startswith("domain")
     True
     """
