@@ -215,7 +215,9 @@ def test_a_figure_is_reproduced_as_by_the_command(tmp_path: Path) -> None:
 
 
 SIN: dict[str, Any] = {"length": 5, "population": 100, "repeats": 1}
-HOSTILE = [float("nan"), float("inf"), -1, 0, 2**70, -(2**70), "", "ä", [], [[]], object(), b"x", {"a": 1}, 1e308, True]
+HOSTILE = [
+    float("nan"), float("inf"), -1, 0, 2**63, 2**70, -(2**70), "", "ä", [], [[]], object(), b"x", {"a": 1}, 1e308, True,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -259,8 +261,8 @@ def test_a_bad_keyword_is_named(keywords: dict[str, Any], why: str | None) -> No
 )  # fmt: skip
 def test_no_keyword_of_an_evaluation_panics(keyword: str) -> None:
     for value in HOSTILE:
-        if keyword == "repeats" and value in (1e308,):
-            continue
+        if keyword == "repeats" and value == 2**63:
+            continue  # as many runs as that are no error
         for data, mechanism in (("sin", "lpu"), ("bursts", "bucorder"), (NUMBERS, "clamped")):
             given: dict[str, Any] = {"mechanisms": mechanism, "epsilon": 1, "repeats": 1, keyword: value}
             if isinstance(data, str):
@@ -285,14 +287,25 @@ def test_no_keyword_of_the_others_panics(call: Any) -> None:
     }  # fmt: skip
     for keyword in base[call]:
         for value in HOSTILE:
-            if (call, keyword, value) == (tg.audit, "runs", 1e308):
-                continue
+            if keyword in ("runs", "repeats") and value == 2**63:
+                continue  # as many runs as that are no error
             given = base[call] | {keyword: value}
             arguments = [given.pop("name")] if call is tg.datasets.load else ["grr"] if call is tg.audit else []
             try:
                 call(*arguments, **given)
             except (tg.TidegateError, TypeError):
                 pass
+
+
+def test_what_does_not_fit_in_memory_is_refused() -> None:
+    counts: dict[str, Any] = {"kind": "counts", "trust": "local", "population": 100, "epsilon": 1, "mechanisms": "lpu"}
+    for keywords, why in (({"domain": 2**32 - 1}, "at most 16777216"), ({"domain": 4, "length": 10**12}, "is too long")):
+        with pytest.raises(tg.BadSpec, match=why):
+            tg.advise(**counts, **keywords)
+    with pytest.raises(tg.BadSpec, match="length must be between"):
+        tg.datasets.load("sin", length=10**12)
+    with pytest.raises(tg.BadSpec, match="window"):
+        tg.audit("lpa", window=10**9)
 
 
 def test_a_bad_row_of_a_table_is_named() -> None:

@@ -1,14 +1,14 @@
 //! Errors of advice.
 
 use tidegate::spec::SpecError;
-use tidegate_kernel::EpsilonError;
+use tidegate_kernel::{EpsilonError, MAX_DOMAIN};
 use tidegate_release::Error;
 use tidegate_table::TableError;
 
 use super::metrics_of;
 use crate::datasets::DatasetError;
 use crate::experiment::TrialError;
-use crate::generate::GenerateError;
+use crate::generate::{GenerateError, MAX_LENGTH};
 use crate::metrics::Metric;
 use crate::stream::{DataStreamError, MAX_POPULATION, StreamKind};
 
@@ -20,6 +20,14 @@ pub enum AdviseError {
     /// Fewer than two values.
     #[error("a domain needs at least two values, but {given} was given")]
     Domain { given: u32 },
+    /// More values than a domain can have.
+    #[error("a domain has at most {MAX_DOMAIN} values, but {given} were given")]
+    WideDomain { given: u32 },
+    /// A typical stream that does not fit in memory.
+    #[error(
+        "a stream of {length} timestamps with {columns} numbers each is too long: there are at most {MAX_LENGTH} numbers"
+    )]
+    Long { length: usize, columns: usize },
     /// More users than can be counted.
     #[error("the population must be between 1 and {MAX_POPULATION}, but {given} was given")]
     Population { given: u64 },

@@ -7,6 +7,7 @@ use tidegate_kernel::SeededRandom;
 use super::typical::Shape;
 use super::{AdviseError, Data, Request, Sample, Trust, formula, sample};
 use crate::experiment::{Finding, Plan, RunError, Subject, Trial, TrialError, run_until};
+use crate::generate::MAX_LENGTH;
 use crate::metrics::{Metric, Summary};
 use crate::stop::Stop;
 use crate::stream::DataStream;
@@ -106,7 +107,10 @@ pub fn streams(
         let least = usize::try_from(least).unwrap_or(usize::MAX);
         return (0..DRAWS).map(|draw| sample.draw(&request.data, least, &mut random(draw))).collect();
     }
-    let length = simulation.length(request);
+    let (length, columns) = (simulation.length(request), request.data.columns());
+    if length.saturating_mul(columns) > MAX_LENGTH {
+        return Err(AdviseError::Long { length, columns });
+    }
     let typical = |(number, shape): (u64, Shape)| {
         let random = &mut random(number);
         Ok(match request.data {
