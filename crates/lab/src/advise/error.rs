@@ -25,7 +25,7 @@ pub enum AdviseError {
     WideDomain { given: u32 },
     /// A typical stream that does not fit in memory.
     #[error(
-        "a stream of {length} timestamps with {columns} numbers each is too long: there are at most {MAX_LENGTH} numbers"
+        "a stream of {length} timestamps with {columns} numbers each is too long: at most {MAX_LENGTH} numbers fit"
     )]
     Long { length: usize, columns: usize },
     /// More users than can be counted.
