@@ -63,7 +63,7 @@ pub enum AdviseError {
     ClassSizes { given: usize, classes: usize },
     /// Options that do not go together.
     #[error(transparent)]
-    Options(Error),
+    Options(Box<Error>),
     /// A family without advice.
     #[error("there is no advice for the family {family}")]
     Family { family: &'static str },
@@ -96,7 +96,7 @@ impl From<AdviseError> for Error {
         match error {
             AdviseError::Run(error) => Self::run(error),
             AdviseError::Sample(error) => error.into(),
-            AdviseError::Options(error) => error,
+            AdviseError::Options(error) => *error,
             other => Self::Spec(other.to_string()),
         }
     }

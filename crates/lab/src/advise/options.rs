@@ -134,7 +134,8 @@ impl Options {
         if !self.class_sizes.is_empty() && self.class_sizes.len() != classes {
             return Err(AdviseError::ClassSizes { given: self.class_sizes.len(), classes });
         }
-        self.judged(question.with_shares(self.class_sizes.clone())).map_err(AdviseError::Options)
+        self.judged(question.with_shares(self.class_sizes.clone()))
+            .map_err(|error| AdviseError::Options(Box::new(error)))
     }
 
     /// Sets by which error mechanisms are judged, and what users may send.
