@@ -15,6 +15,7 @@ mod chart;
 mod compare;
 mod delay_allowed;
 mod ldp_ids;
+mod listing;
 mod mtsp_ldp;
 mod page;
 mod personalized;
@@ -27,6 +28,7 @@ use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
 pub use chart::{bars, curves, lines, named};
+pub use listing::{as_json, as_text, chosen, explain, list_as_json, list_as_text};
 pub use page::report;
 pub use results::{At, Measurement, Results};
 pub use session::{
@@ -288,6 +290,13 @@ impl Outcome {
     /// Whether anything was measured.
     pub fn is_measured(&self) -> bool {
         !self.table.entries().is_empty()
+    }
+
+    /// Returns the names and contents of its files: the numbers, if any were measured, and the chart.
+    pub fn files(&self) -> impl Iterator<Item = (String, String)> + '_ {
+        let numbers = self.is_measured().then(|| (format!("{}.csv", self.experiment.name), self.table.to_csv()));
+        let chart = self.svg.as_ref().map(|svg| (format!("{}.svg", self.experiment.name), svg.clone()));
+        numbers.into_iter().chain(chart)
     }
 
     /// Returns the claims with their verdicts; none if nothing was measured.

@@ -11,10 +11,11 @@ use tidegate_kernel::{Epsilon, EpsilonError, SeededRandom};
 use crate::ReproduceError;
 use tidegate_lab::experiment::{
     CountOutcome, Finding, Plan, RunError, Trial, TrialError, TrialSettings, dataset_random, in_parallel, query_random,
-    repeat_random, run,
+    repeat_random, run_until,
 };
 use tidegate_lab::metrics::{RocPoint, Summary, Truth, true_positive_rate};
 use tidegate_lab::queries::{QuerySet, QueryTruth};
+use tidegate_lab::stop::Stop;
 use tidegate_lab::stream::{CountStream, DataStream, StreamKind};
 use tidegate_lab::{datasets, subjects};
 
@@ -107,6 +108,7 @@ pub type MeanCurve = (&'static str, Vec<(f64, Summary)>);
 pub struct Session<'a> {
     options: ReproduceOptions,
     progress: &'a (dyn Fn(Progress) + Sync),
+    stop: &'a Stop,
     streams: RefCell<BTreeMap<String, PreparedStream>>,
     findings: RefCell<BTreeMap<String, Finding>>,
     missing: RefCell<BTreeSet<String>>,
@@ -126,11 +128,18 @@ impl<'a> Session<'a> {
         Self {
             options,
             progress,
+            stop: Stop::never(),
             streams: RefCell::default(),
             findings: RefCell::default(),
             missing: RefCell::default(),
             repeats: RefCell::new(NonZeroU64::MIN),
         }
+    }
+
+    /// Has runs fail with [`RunError::Stopped`] once `stop` is set.
+    #[must_use]
+    pub fn until(self, stop: &'a Stop) -> Self {
+        Self { stop, ..self }
     }
 
     /// Returns the options.
@@ -291,7 +300,8 @@ impl<'a> Session<'a> {
         if !new.is_empty() {
             (self.progress)(Progress::Planned((new.len() as u64).saturating_mul(repeats.get())));
             let plan = Plan { repeats, seed: self.options.seed, threads: self.options.threads, queries };
-            let found = run(prepared.stream(), &new, &plan, &|| (self.progress)(Progress::Done))?;
+            let progress = || (self.progress)(Progress::Done);
+            let found = run_until(self.stop, prepared.stream(), &new, &plan, &progress)?;
             let mut findings = self.findings.borrow_mut();
             new.iter().zip(found).for_each(|(trial, finding)| {
                 findings.insert(key(trial), finding);
@@ -369,14 +379,19 @@ impl<'a> Session<'a> {
     ) -> Result<Vec<T>, ReproduceError> {
         let repeats = usize::try_from(self.repeats().get()).unwrap_or(usize::MAX);
         let seed = self.options.seed;
+        let stop = self.stop;
         let results = self.in_parallel(trials.len().saturating_mul(repeats), |job| {
             let trial = &trials[job / repeats];
             let repeat = (job % repeats) as u64;
             let misfit = || subjects::Misfit::boxed(trial.subject, StreamKind::Counts, stream.name());
-            let result =
-                trial.subject.on_counts().ok_or_else(|| RunError::from(misfit())).and_then(|subject| {
-                    judge(subject.run(stream, &trial.settings, &mut repeat_random(seed, repeat))?)
-                });
+            let result = match trial.subject.on_counts() {
+                _ if stop.is_set() => Err(RunError::Stopped),
+                None => Err(misfit().into()),
+                Some(subject) => {
+                    let outcome = subject.run(stream, &trial.settings, &mut repeat_random(seed, repeat));
+                    outcome.and_then(&judge)
+                }
+            };
             result.map_err(|source| {
                 let settings = Box::new(trial.settings.clone());
                 TrialError { mechanism: trial.subject.name(), settings, repeat, source }

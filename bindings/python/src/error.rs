@@ -113,7 +113,7 @@ fn refusal(error: &StreamError) -> Option<Refusal> {
 
 /// Messages name the options of the command: `--skip-empty`, `--time NAME`. In Python these are keywords of the same
 /// names: `skip_empty`, `time=NAME`.
-fn as_keywords(message: &str) -> String {
+pub(crate) fn as_keywords(message: &str) -> String {
     let mut text = String::new();
     for (number, part) in message.split("--").enumerate() {
         if number == 0 {

@@ -6,8 +6,11 @@ mod columns;
 mod cores;
 mod device;
 mod error;
+mod lab;
 mod local;
+mod model;
 mod oracles;
+mod records;
 mod releases;
 mod stream;
 mod work;
@@ -22,9 +25,17 @@ mod _tidegate {
     #[pymodule_export]
     use crate::device::{Device, public_key, sign_policy};
     #[pymodule_export]
+    use crate::lab::{
+        Dataset, Report, ask_advice, datasets, experiments, load_dataset, reproduce, run_audit, run_evaluation,
+    };
+    #[pymodule_export]
     use crate::local::{answer_questions, open_questions, open_timestamp};
     #[pymodule_export]
+    use crate::model::{Model, channel, fit_model};
+    #[pymodule_export]
     use crate::oracles::{Aggregate, Oracle};
+    #[pymodule_export]
+    use crate::records::Records;
     #[pymodule_export]
     use crate::releases::Releases;
     #[pymodule_export]

@@ -129,6 +129,11 @@ impl Stream {
         action(&mut self.running.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// The spec.
+    pub(crate) const fn stream_spec(&self) -> &StreamSpec {
+        &self.spec
+    }
+
     /// Looks at the series.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&Series) -> T) -> Result<T, Failure> {
         self.with(|running| Ok(look(running.series()?)))
@@ -378,15 +383,22 @@ impl Stream {
     ) -> Result<Self, Failure> {
         let refused = |error: serde_json::Error| Error::Spec(plain_words(&error.to_string()));
         let mut json: serde_json::Value = serde_json::from_str(text).map_err(refused)?;
-        // A model by the path of its file.
-        let path = json.get("model").and_then(|model| model.as_str().map(str::to_owned));
-        if let (Some(_), Some(keys)) = (&path, json.as_object_mut()) {
+        // A model by the path of its file, or as the content of one.
+        let of_model = |model: &serde_json::Value| {
+            let text = |content: &serde_json::Value| content.as_str().map(str::to_owned);
+            text(model).map(Ok).or_else(|| model.get("learned").and_then(text).map(Err))
+        };
+        let learned = json.get("model").and_then(of_model);
+        if let (Some(_), Some(keys)) = (&learned, json.as_object_mut()) {
             keys.remove("model");
         }
         let mut spec: StreamSpec = serde_json::from_value(json).map_err(refused)?;
         let mut seeded_model = false;
-        if let (Some(path), StreamSpec::Sequence(spec)) = (path, &mut spec) {
-            let file = ModelFile::read(&path)?;
+        if let (Some(learned), StreamSpec::Sequence(spec)) = (learned, &mut spec) {
+            let file = match learned {
+                Ok(path) => ModelFile::read(&path)?,
+                Err(content) => ModelFile::parse("the model", &content)?,
+            };
             (spec.learned, seeded_model) = (Some(file.model), file.seeded);
         }
         Self::begin(spec, &Beginning { seed, state, new_state, key }, seeded_model, |error| {

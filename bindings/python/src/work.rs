@@ -1,12 +1,14 @@
 //! Long calls: without the interpreter's lock, and stopped by Ctrl-C.
 
 use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
 use pyo3::prelude::*;
+use tidegate_lab::stop;
 use tidegate_release::Error;
 
 use crate::error::Failure;
@@ -49,6 +51,40 @@ impl Owner {
                        this process, from a state of its own";
         Err(Error::State(problem.to_owned()).into())
     }
+}
+
+/// How long work that was told to stop has to end before it is left behind.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// Does work of the laboratory, which looks at its `Stop` before each run of a mechanism only. After Ctrl-C, a run that
+/// takes longer ends by itself on its thread, and nobody waits for it.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn run_apart<T: Send + 'static>(
+    py: Python<'_>,
+    work: impl FnOnce(&Arc<stop::Stop>) -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let stop = Arc::new(stop::Stop::new());
+    py.detach(|| {
+        let (done, is_done) = channel::<()>();
+        let for_work = Arc::clone(&stop);
+        let working = thread::Builder::new().spawn(move || {
+            // Dropped at the end, also by a panic.
+            let _done = done;
+            work(&for_work)
+        });
+        let worker = working.map_err(Error::run)?;
+        while is_done.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            if let Err(raised) = Python::attach(|py| py.check_signals()) {
+                stop.set();
+                // Whether it ended or is left behind, the interrupt is what is raised.
+                let _ = is_done.recv_timeout(GRACE);
+                return Err(Failure::Raised(raised));
+            }
+        }
+        worker.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
 }
 
 /// Does long work on a thread of its own, while this one gives other threads of Python their turn and looks for

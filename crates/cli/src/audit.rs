@@ -9,28 +9,17 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use tidegate::spec::{ClassSpec, SpecError, StreamSpec};
 use tidegate_kernel::{Epsilon, Window};
-use tidegate_lab::audit::empirical::{AttackError, CONFIDENCE, Plan, steps};
+use tidegate_lab::audit::empirical::{CONFIDENCE, Plan, steps};
 use tidegate_lab::audit::ledger::{self, Limit, Statement, WindowSpend, in_epsilons};
-use tidegate_lab::audit::transcript::Search;
-use tidegate_lab::audit::{AuditSettings, Finding, Target, TargetFamily, audit, report, targets};
-use tidegate_lab::experiment::RunError;
+use tidegate_lab::audit::{Options, Target, TargetFamily, as_json, as_markdown, as_text, broken, report};
+use tidegate_lab::stop::Stop;
 
-use crate::arguments::{at_least_one, threads_or_all};
+use crate::arguments::at_least_one;
 use crate::failure::{Failure, complain};
 use crate::input::Input;
 use crate::output::Output;
 use crate::release::TableFormat;
-use crate::table::layout;
 use tidegate_release::spec::Spec;
-
-/// How often a mechanism is run on each of two streams, unless told.
-const RUNS: NonZeroU64 = NonZeroU64::MIN.saturating_add(20_000 - 1);
-
-/// The same, with --thorough.
-const THOROUGH_RUNS: NonZeroU64 = NonZeroU64::MIN.saturating_add(400_000 - 1);
-
-/// The window and the number of values, unless told: losses are found where streams are short.
-const SMALL: NonZeroU64 = NonZeroU64::MIN.saturating_add(2);
 
 /// Try to break what mechanisms promise.
 ///
@@ -133,45 +122,32 @@ impl Audit {
         }
     }
 
-    fn settings(&self) -> Result<AuditSettings, Failure> {
-        let epsilon = match self.epsilon {
-            Some(epsilon) => epsilon,
-            None => "1".parse().map_err(Failure::run)?,
-        };
-        Ok(AuditSettings { epsilon, window: self.window.unwrap_or(SMALL), domain: self.domain.unwrap_or(3) })
-    }
-
-    fn plan(&self) -> Plan {
-        Plan {
-            runs: self.runs.unwrap_or(if self.thorough { THOROUGH_RUNS } else { RUNS }),
-            confidence: self.confidence,
-            seed: self.seed,
-            threads: threads_or_all(self.threads),
+    fn options(&self) -> Options {
+        Options {
+            mechanism: self.mechanisms.clone(),
+            family: self.family,
+            thorough: self.thorough,
+            epsilon: self.epsilon,
+            window: self.window,
+            domain: self.domain,
+            runs: self.runs,
+            confidence: Some(self.confidence),
+            seed: Some(self.seed),
+            threads: self.threads,
         }
     }
 
-    const fn search(&self) -> Search {
-        let search = if self.thorough { Search::THOROUGH } else { Search::QUICK };
-        Search { seed: self.seed, ..search }
-    }
-
     fn attack(&self) -> Result<(), Failure> {
-        let (settings, plan, search) = (self.settings()?, self.plan(), self.search());
-        let all = targets::all(&settings).map_err(explain)?;
-        let chosen = targets::chosen(all, &self.mechanisms, self.family).map_err(Failure::input)?;
+        let options = self.options();
+        let (settings, plan, chosen) = (options.settings()?, options.plan(), options.targets()?);
         // Opened before anything is run: a place that cannot be written to is found out at once.
         let page = self.html.as_deref().map(Output::create).transpose()?;
         let bar = progress_bar(&chosen, &plan);
         let mut findings = Vec::with_capacity(chosen.len());
         for (number, target) in (1..).zip(&chosen) {
             bar.set_prefix(format!("{number}/{} {}", chosen.len(), target.name()));
-            let finding = audit(target.as_ref(), &plan, &search, &|| bar.inc(1)).map_err(|error| {
-                bar.finish_and_clear();
-                match error {
-                    AttackError::Run(error) => explain(error),
-                    error => Failure::input(error),
-                }
-            })?;
+            let finding = options.audit(target.as_ref(), Stop::never(), &|| bar.inc(1));
+            let finding = finding.inspect_err(|_| bar.finish_and_clear())?;
             if bar.is_hidden() {
                 let name = format!("{number}/{}", chosen.len());
                 complain(&name, format_args!("{}, {:.1} s", finding.mechanism, finding.seconds));
@@ -190,20 +166,7 @@ impl Audit {
         } else {
             as_text(&findings, &settings, &plan)
         })?;
-        let broken: Vec<_> = findings.iter().filter(|finding| finding.is_broken()).collect();
-        match broken.first() {
-            None => Ok(()),
-            Some(first) => {
-                let (count, all) = (broken.len(), findings.len());
-                let Finding { mechanism, guarantee, .. } = first;
-                let loss = first.largest();
-                Err(Failure::run(format_args!(
-                    "broken promises: {count} of {all}. The first: {mechanism}, {guarantee}, loses {loss:.4} where {} \
-                     is claimed",
-                    first.claimed
-                )))
-            }
-        }
+        broken(&findings).map_or(Ok(()), |problem| Err(Failure::run(problem)))
     }
 
     fn sum_up(&self, record: &str) -> Result<(), Failure> {
@@ -312,13 +275,6 @@ impl Limits {
     }
 }
 
-fn explain(error: RunError) -> Failure {
-    match error {
-        RunError::Unsupported(_) => Failure::input(error),
-        error => Failure::run(error),
-    }
-}
-
 fn print(text: &str) -> Result<(), Failure> {
     let mut output = Output::create("-")?;
     output.write(text)?;
@@ -332,72 +288,6 @@ fn progress_bar(chosen: &[Box<dyn Target>], plan: &Plan) -> ProgressBar {
     let style = ProgressStyle::with_template("{prefix} {wide_bar} {percent}%, {eta} left");
     let length = chosen.iter().map(|target| steps(target.as_ref(), plan)).sum();
     ProgressBar::new(length).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-}
-
-fn as_json(findings: &[Finding]) -> String {
-    let entry = |finding: &Finding| {
-        let Finding { guarantee, claimed, lower_bound, confidence, pair, event, runs, seconds, .. } = finding;
-        json!({ "mechanism": finding.mechanism, "family": finding.family.name(), "guarantee": guarantee,
-                "claimed": claimed, "lower_bound": lower_bound, "confidence": confidence, "exact": finding.exact,
-                "transcript": finding.transcript.loss, "transcript_pair": finding.transcript.pair,
-                "transcripts": finding.transcript.transcripts, "broken": finding.is_broken(),
-                "pair": pair, "event": event, "runs": runs, "seconds": seconds })
-    };
-    format!("{:#}\n", Value::from(findings.iter().map(entry).collect::<Vec<_>>()))
-}
-
-fn as_text(findings: &[Finding], settings: &AuditSettings, plan: &Plan) -> String {
-    let header = [
-        "mechanism",
-        "promise",
-        "claimed",
-        "exact",
-        "transcript",
-        "lower bound",
-        "",
-        "told apart by",
-        "transcripts",
-        "runs",
-        "seconds",
-    ];
-    let mut rows = vec![header.map(str::to_owned).to_vec()];
-    for finding in findings {
-        rows.push(vec![
-            finding.mechanism.to_owned(),
-            finding.guarantee.clone(),
-            format!("{:.4}", finding.claimed),
-            finding.exact.map_or_else(String::new, |exact| format!("{exact:.4}")),
-            format!("{:.4}", finding.transcript.loss),
-            format!("{:.4}", finding.lower_bound),
-            if finding.is_broken() { "BROKEN" } else { "" }.to_owned(),
-            finding.pair.clone(),
-            finding.transcript.transcripts.to_string(),
-            finding.runs.to_string(),
-            format!("{:.1}", finding.seconds),
-        ]);
-    }
-    let AuditSettings { epsilon, window, domain } = settings;
-    let about = format!(
-        "epsilon {epsilon}, windows of {window}, {domain} values; each bound with confidence {}",
-        plan.confidence
-    );
-    format!("{about}\n\n{}", layout(&rows))
-}
-
-/// The table of `docs/audit.md`.
-fn as_markdown(findings: &[Finding]) -> String {
-    let mut table = "| mechanism | promise | claimed | exact | transcript | lower bound |\n\
-                     | --- | --- | ---: | ---: | ---: | ---: |\n"
-        .to_owned();
-    for finding in findings {
-        let Finding { mechanism, guarantee, claimed, lower_bound, .. } = finding;
-        let exact = finding.exact.map_or_else(String::new, |exact| format!("{exact:.4}"));
-        let (transcript, broken) = (finding.transcript.loss, if finding.is_broken() { " **broken**" } else { "" });
-        table += &format!(
-            "| `{mechanism}`{broken} | {guarantee} | {claimed:.1} | {exact} | {transcript:.4} | {lower_bound:.3} |\n"
-        );
-    }
-    table
 }
 
 /// Which window it is, and what it has spent.

@@ -1,21 +1,19 @@
 //! `tidegate model`: learns Markov models of sequences, and compares batch lengths.
 
-use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use tidegate::kernel::{Epsilon, Randomness, SeededRandom, SystemRandom};
-use tidegate::sequence::batched::{self, CLUSTER_LIMIT};
-use tidegate::sequence::belief::Belief;
+use tidegate::kernel::Epsilon;
+use tidegate::sequence::batched::CLUSTER_LIMIT;
 use tidegate::sequence::distance::Distance;
-use tidegate::sequence::effort::Effort;
-use tidegate::sequence::fit::{PrivateFit, fit};
-use tidegate::sequence::model::{Background, Model, Order, Smoothing};
-use tidegate::spec::{InputSpec, Values, ValuesSpec};
+use tidegate::sequence::model::Model;
+use tidegate::spec::{InputSpec, ValuesSpec};
+use tidegate_release::channel::Batch;
+use tidegate_release::fit;
 use tidegate_release::model_file::ModelFile;
-use tidegate_table::long::{FieldRefusal, LongReader};
-use tidegate_table::{Format, Reading};
+use tidegate_table::Format;
+use tidegate_table::long::LongReader;
 
 use crate::arguments::at_least_one;
 use crate::channel::{DistanceName, channel_epsilon};
@@ -119,73 +117,37 @@ impl Fit {
         if self.table.series().is_some() {
             return Err(Failure::input("--series is for release: keep the lines of one series in the table"));
         }
-        let values = self.domain.values().map_err(Failure::input)?;
-        if values.count() < 2 {
-            return Err(Failure::input("--domain: a model needs at least two symbols"));
-        }
-        let sequences = self.read(&values)?;
-        let order = if self.order == 2 { Order::Two } else { Order::One };
-        let users = sequences.values().map(Vec::as_slice);
-        let model = match (self.epsilon, self.contribution) {
-            (Some(epsilon), Some(contribution)) => {
-                let settings = PrivateFit { epsilon, contribution, order, pseudo_count: self.pseudo_count };
-                let model = match self.seed {
-                    Some(seed) => {
-                        complain("warning", format_args!("this run is seeded with {seed}: its model is not private"));
-                        privately(&values, &sequences, &settings, &mut SeededRandom::new(seed))?
-                    }
-                    None => privately(&values, &sequences, &settings, &mut SystemRandom::new().map_err(Failure::run)?)?,
-                };
-                complain(
-                    "note",
-                    format_args!("each user has lost {epsilon}; another fit of the same table adds to it"),
-                );
-                model
-            }
-            _ => {
-                complain("note", "the model reveals the table that it was learned from; with --epsilon it does not");
-                let smoothing = Smoothing { pseudo_count: self.pseudo_count, background: Background::Frequencies };
-                Model::learn(values.count(), users, order, smoothing).map_err(Failure::input)?
-            }
-        };
-        let mut output = Output::create(&self.output)?;
-        output.write(&(ModelFile { model, seeded: self.seed.is_some() }.to_json()? + "\n"))?;
-        output.finish()
-    }
-
-    /// Sequences by user.
-    fn read(&self, values: &Values) -> Result<BTreeMap<String, Vec<u32>>, Failure> {
-        let format = if self.input.ends_with(".ndjson") { Format::Ndjson } else { Format::Csv };
-        let Input { name, source } = Input::open(&self.input)?;
         let mut input = InputSpec::default();
         self.table.apply(&mut input);
-        let reading = Reading::of(&input).map_err(|problem| Failure::input(format_args!("--origin: {problem}")))?;
-        let mut table = LongReader::open(&name, source, format, reading).map_err(Failure::input)?;
-        let mut sequences: BTreeMap<String, Vec<u32>> = BTreeMap::new();
-        let mut next = || {
-            table.next_checked(|row| {
-                let expected = "a symbol of --domain";
-                let refused = || FieldRefusal { field: "value", expected: expected.into() };
-                let symbol = values.find(row.value).ok_or_else(refused)?;
-                match sequences.get_mut(row.user) {
-                    Some(sequence) => sequence.push(symbol),
-                    None => drop(sequences.insert(row.user.to_owned(), vec![symbol])),
-                }
-                Ok(())
-            })
+        let fit = fit::Fit {
+            domain: self.domain.clone(),
+            order: self.order,
+            epsilon: self.epsilon,
+            contribution: self.contribution,
+            pseudo_count: self.pseudo_count,
+            seed: self.seed,
+            input,
         };
-        while next().map_err(Failure::input)?.is_some() {}
-        Ok(sequences)
+        fit.values()?;
+        let format = if self.input.ends_with(".ndjson") { Format::Ndjson } else { Format::Csv };
+        let Input { name, source } = Input::open(&self.input)?;
+        let table = LongReader::open(&name, source, format, fit.reading()?).map_err(Failure::input)?;
+        let file = fit.learn(table)?;
+        if let Some(seed) = self.seed {
+            complain("warning", format_args!("this run is seeded with {seed}: its model is not private"));
+        }
+        match self.epsilon {
+            Some(epsilon) => {
+                complain("note", format_args!("each user has lost {epsilon}; another fit of the same table adds to it"))
+            }
+            None => {
+                complain("note", "the model reveals the table that it was learned from; with --epsilon it does not");
+            }
+        }
+        let mut output = Output::create(&self.output)?;
+        output.write(&(file.to_json()? + "\n"))?;
+        output.finish()
     }
-}
-
-fn privately(
-    values: &Values,
-    sequences: &BTreeMap<String, Vec<u32>>,
-    settings: &PrivateFit,
-    random: &mut impl Randomness,
-) -> Result<Model, Failure> {
-    fit(values.count(), sequences.values().map(Vec::as_slice), settings, random).map_err(Failure::input)
 }
 
 /// Compare batch lengths at the same guarantee.
@@ -239,51 +201,6 @@ impl Lengths {
         let text = serde_json::to_string(&found).map_err(Failure::run)? + "\n";
         output.write(&if self.json { text } else { layout(&rows) })?;
         output.finish()
-    }
-}
-
-/// The first batch of a model, and its channel.
-pub(crate) struct Batch {
-    domain: u32,
-    length: u32,
-    /// Probability of each sequence.
-    pub(crate) belief: Vec<f64>,
-    pub(crate) channel: tidegate::sequence::channel::Channel,
-}
-
-impl Batch {
-    pub(crate) fn new(model: &Model, length: u32, epsilon: Epsilon, distance: &Distance) -> Result<Self, Failure> {
-        let domain = model.domain();
-        let sequences = u64::from(domain).saturating_pow(length);
-        if length == 0 {
-            return Err(Failure::input("--length: a batch has at least one symbol"));
-        }
-        if sequences > CLUSTER_LIMIT {
-            return Err(Failure::input(format_args!(
-                "--length: {domain} symbols have {sequences} sequences of length {length}, more than the \
-                 {CLUSTER_LIMIT} of a channel; take a shorter one"
-            )));
-        }
-        let belief = Belief::new(model).sequences(model, length).map_err(Failure::run)?;
-        let channel = batched::channel(&belief, domain, length, epsilon, distance, Effort::Fast);
-        Ok(Self { domain, length, belief, channel: channel.map_err(Failure::run)? })
-    }
-
-    /// Symbols of a sequence, first to last.
-    pub(crate) fn symbols(&self, sequence: u32) -> impl Iterator<Item = u32> + use<> {
-        let domain = self.domain;
-        (0..self.length).rev().map(move |place| sequence / domain.pow(place) % domain)
-    }
-
-    /// Distance of two sequences: the sum over their symbols.
-    pub(crate) fn between(&self, one: u32, other: u32, distance: &Distance) -> f64 {
-        self.symbols(one).zip(self.symbols(other)).map(|(one, other)| distance.between(one, other)).sum()
-    }
-
-    /// Expected distance of the answer from the sequence.
-    pub(crate) fn cost(&self, distance: &Distance) -> Result<f64, Failure> {
-        let between = |one, other| self.between(one, other, distance);
-        self.channel.expected_cost(&self.belief, between).map_err(Failure::run)
     }
 }
 

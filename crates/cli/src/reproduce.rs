@@ -9,17 +9,14 @@ use std::time::Instant;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::{Value, json};
-use tidegate_lab::datasets::DatasetError;
 use tidegate_papers::{
-    DEFAULT_SEED, Experiment, Outcome, PAPERS, Paper, Progress, ReproduceError, ReproduceOptions, Session, all,
-    by_name, report,
+    DEFAULT_SEED, Experiment, Outcome, Paper, Progress, ReproduceOptions, Session, all, as_json, as_text, chosen,
+    explain, list_as_json, list_as_text, report,
 };
 
 use crate::arguments::{at_least_one, threads_or_all};
 use crate::failure::{Failure, complain};
 use crate::output::Output;
-use crate::table::layout;
 
 /// Measure a paper's figure or table again, and judge what the paper claims about it.
 ///
@@ -109,11 +106,8 @@ impl Reproduce {
                 explain(experiment, error)
             })?;
             bar.end(&outcome);
-            if outcome.is_measured() {
-                folder.write(&format!("{}.csv", experiment.name), &outcome.table.to_csv())?;
-            }
-            if let Some(svg) = &outcome.svg {
-                folder.write(&format!("{}.svg", experiment.name), svg)?;
+            for (name, text) in outcome.files() {
+                folder.write(&name, &text)?;
             }
             outcomes.push(outcome);
         }
@@ -130,11 +124,7 @@ impl Reproduce {
         if self.all {
             return Ok(all().collect());
         }
-        let mut names = Vec::new();
-        for name in &self.names {
-            names.extend(by_name(name).map_err(Failure::input)?.into_iter().map(|(_, experiment)| experiment.name));
-        }
-        Ok(all().filter(|(_, experiment)| names.contains(&experiment.name)).collect())
+        Ok(chosen(&self.names)?)
     }
 }
 
@@ -142,18 +132,6 @@ fn print(text: &str) -> Result<(), Failure> {
     let mut output = Output::create("-")?;
     output.write(text)?;
     output.finish()
-}
-
-fn explain(experiment: &Experiment, error: ReproduceError) -> Failure {
-    let name = experiment.name;
-    match error {
-        ReproduceError::Data(error @ DatasetError::NoDirectory { .. }) => {
-            Failure::input(format_args!("{name}: {error}; name it with --data-dir or TIDEGATE_DATA"))
-        }
-        ReproduceError::Data(error) => Failure::input(format_args!("{name}: {error}")),
-        ReproduceError::Name(_) => Failure::input(format_args!("{name}: {error}")),
-        error => Failure::run(format_args!("{name}: {error}")),
-    }
 }
 
 /// The output folder, in which files are replaced atomically.
@@ -253,65 +231,4 @@ impl Bar {
 
 fn expected(experiment: &Experiment) -> u64 {
     1000 * u64::from(experiment.seconds.max(1))
-}
-
-fn list_as_text() -> String {
-    let row = |cells: [&str; 6]| cells.map(str::to_owned).to_vec();
-    let mut rows = vec![row(["NAME", "IN THE PAPER", "REPEATS", "SECONDS", "DATA", ""])];
-    for paper in PAPERS {
-        rows.push(row([paper.name, "", "", "", "", paper.title]));
-        for experiment in paper.experiments {
-            rows.push(vec![
-                format!("  {}", experiment.name),
-                experiment.place.to_owned(),
-                experiment.repeats.to_string(),
-                experiment.seconds.to_string(),
-                if experiment.needs_data() { "real" } else { "synthetic" }.to_owned(),
-                experiment.title.to_owned(),
-            ]);
-        }
-    }
-    layout(&rows)
-}
-
-fn list_as_json() -> String {
-    let experiment = |paper: &Paper, experiment: &Experiment| {
-        let data: Vec<_> = experiment.data.iter().map(|data| data.set).collect();
-        json!({ "name": experiment.name, "paper": paper.name, "place": experiment.place, "title": experiment.title,
-                "data": data, "needs_data": experiment.needs_data(), "repeats": experiment.repeats,
-                "seconds": experiment.seconds, "claims": experiment.claims.len() })
-    };
-    let listed: Vec<Value> = all().map(|(paper, one)| experiment(paper, one)).collect();
-    format!("{:#}\n", Value::from(listed))
-}
-
-fn as_text(outcomes: &[Outcome]) -> String {
-    let mut rows = vec![["NAME", "VERDICT", "CLAIM"].map(str::to_owned).to_vec()];
-    for outcome in outcomes {
-        let name = outcome.experiment.name;
-        if !outcome.is_measured() {
-            rows.push(vec![name.to_owned(), "no data".to_owned(), format!("needs {}", outcome.missing.join(", "))]);
-        }
-        for (claim, judgement) in outcome.experiment.claims.iter().zip(&outcome.judgements) {
-            rows.push(vec![name.to_owned(), judgement.verdict.to_string(), claim.text.to_owned()]);
-        }
-    }
-    layout(&rows)
-}
-
-fn as_json(outcomes: &[Outcome], options: &ReproduceOptions) -> String {
-    let entry = |outcome: &Outcome| {
-        let claims = outcome.experiment.claims.iter().zip(&outcome.judgements);
-        let claims: Vec<_> = claims
-            .map(|(claim, judgement)| {
-                json!({ "claim": claim.text, "place": claim.place, "verdict": judgement.verdict.name(),
-                        "because": judgement.because })
-            })
-            .collect();
-        json!({ "name": outcome.experiment.name, "paper": outcome.paper.name, "place": outcome.experiment.place,
-                "repeats": outcome.repeats, "seed": options.seed, "quick": options.quick, "missing": outcome.missing,
-                "seconds": outcome.time.as_secs_f64(), "claims": claims })
-    };
-    let entries: Vec<Value> = outcomes.iter().map(entry).collect();
-    format!("{:#}\n", Value::from(entries))
 }

@@ -9,9 +9,12 @@
 //! | [`stream`] | data sets of three kinds: counts of users, numbers, sequences of symbols |
 //! | [`generate`] | synthetic streams |
 //! | [`datasets`] | data sets by name, and tables of one's own |
+//! | [`listing`] | all data sets and mechanisms, as text and as JSON |
 //! | [`metrics`] | errors of releases, event detection, communication, and their means over repeats |
 //! | [`queries`] | accuracy of counting queries, range queries and monitors |
 //! | [`experiment`] | test subjects, and repeated runs on all cores |
+//! | [`stop`] | requests to stop long work |
+//! | [`evaluate`] | mechanisms side by side, as `tidegate evaluate` and the Python package run them |
 //! | [`scalar`] | scalar mechanisms on streams of numbers |
 //! | [`local`] | local mechanisms with simulated users, one by one or all at once |
 //! | [`central`] | central mechanisms, with users in classes |
@@ -33,13 +36,16 @@ pub mod central;
 pub mod city;
 pub mod datasets;
 mod draw;
+pub mod evaluate;
 pub mod experiment;
 pub mod generate;
+pub mod listing;
 pub mod local;
 pub mod metrics;
 pub mod queries;
 pub mod scalar;
 pub mod sequence;
+pub mod stop;
 pub mod stream;
 pub mod subjects;
 

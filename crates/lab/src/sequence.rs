@@ -14,6 +14,7 @@ use std::error::Error;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use serde::Deserialize;
 use tidegate::mechanisms::{Family, Mechanism};
 use tidegate::release::{Release, Statistic};
 use tidegate::sequence::SequenceKind;
@@ -34,7 +35,8 @@ use crate::stream::{Space, SymbolStream};
 use crate::subjects::summary_of;
 
 /// What makes an answer in place of a symbol a good one: mechanisms that have a model make it small.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum SymbolDistance {
     /// How often the answer is another symbol.
     #[default]

@@ -26,6 +26,23 @@ pub fn write_private(path: &Path, text: &str) -> Result<(), Error> {
     write().map_err(|error: io::Error| Error::Run(format!("{} cannot be written: {error}", path.display())))
 }
 
+/// Replaces a file, or makes it: a reader sees all of the old text or all of the new.
+pub fn replace(path: &Path, text: &str) -> Result<(), Error> {
+    let write = || {
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?.to_string_lossy();
+        let partial = path.with_file_name(format!(".{name}.{}.partial", std::process::id()));
+        let mut file = OpenOptions::new().write(true).create_new(true).open(&partial)?;
+        let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+        let replaced = written.and_then(|()| fs::rename(&partial, path));
+        if replaced.is_err() {
+            // The first failure is told.
+            let _ = fs::remove_file(&partial);
+        }
+        replaced.and_then(|()| sync_folder_of(path))
+    };
+    write().map_err(|error: io::Error| Error::Run(format!("{} cannot be written: {error}", path.display())))
+}
+
 /// Writes a key to a new file, as 64 hexadecimal digits.
 pub fn write_key(path: &Path, key: &[u8; 32]) -> Result<(), Error> {
     write_private(path, &(hexadecimal(key) + "\n"))

@@ -10,17 +10,23 @@
 //! | [`timeline`] | timestamps that are released even if nobody is present |
 //! | [`state`] | state files, which keep shared budgets across runs |
 //! | [`model_file`] | models of sequences in files of their own |
+//! | [`channel`] | the channel of a prior or of a model, as a matrix |
+//! | [`fit`] | models of sequences, learned from a table |
+//! | [`warnings`] | warnings that the command and the laboratory share |
 //! | [`files`] | paths, and files that only their owner may read |
 
+pub mod channel;
 pub mod entries;
 mod error;
 pub mod files;
+pub mod fit;
 pub mod gate;
 pub mod model_file;
 pub mod spec;
 pub mod state;
 pub mod timeline;
 pub mod toml_file;
+pub mod warnings;
 
 pub use error::Error;
 

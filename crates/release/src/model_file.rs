@@ -39,10 +39,18 @@ impl ModelFile {
     pub fn read(path: &str) -> Result<Self, Error> {
         let text = fs::read_to_string(path)
             .map_err(|error| Error::Spec(format!("the model {path} cannot be read: {error}")))?;
+        Self::parse(path, &text)
+    }
+
+    /// Reads a model from the content of its file; `path` is the name in errors.
+    ///
+    /// # Errors
+    /// A text that is no model.
+    pub fn parse(path: &str, text: &str) -> Result<Self, Error> {
         let wrong = |error: &dyn std::fmt::Display| {
             Error::Spec(format!("{path} is not a model that `tidegate model fit` wrote: {error}"))
         };
-        let mut json: Value = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
+        let mut json: Value = serde_json::from_str(text).map_err(|error| wrong(&error))?;
         let seeded = match json.as_object_mut().and_then(|keys| keys.remove(SEEDED)) {
             None => false,
             Some(Value::Bool(seeded)) => seeded,

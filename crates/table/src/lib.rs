@@ -9,6 +9,7 @@
 //! | [`released`] | the same lines, read back |
 //! | [`Rows`] | tables in memory |
 //! | [`time`] | times as timestamps |
+//! | [`layout`] | figures and aligned columns, as plain text |
 //! | [`json`] | JSON values as the text of a field |
 //! | `parquet` | Parquet files as CSV text and back, with the feature `parquet` |
 //!
@@ -33,6 +34,7 @@
 mod error;
 pub mod json;
 mod json_lines;
+pub mod layout;
 pub mod long;
 #[cfg(feature = "parquet")]
 pub mod parquet;

@@ -90,7 +90,14 @@ pub fn read(
     source: impl Read,
     check: impl Fn(f64, f64) -> Result<(), Cow<'static, str>>,
 ) -> Result<ReleasedTable, TableError> {
-    let mut table = TableReader::new(name, source, Format::Csv)?;
+    read_table(TableReader::new(name, source, Format::Csv)?, check)
+}
+
+/// Reads an open table, such as one in memory, as [`read`] does.
+pub fn read_table<R: Read>(
+    mut table: TableReader<R>,
+    check: impl Fn(f64, f64) -> Result<(), Cow<'static, str>>,
+) -> Result<ReleasedTable, TableError> {
     let header: Vec<&str> = table.header().filter(|field| *field != TIME).collect();
     if header.get(1) == Some(&"series") && header.contains(&FRESHNESS) {
         return Err(table.bad_header("it has several series: keep the lines of one, without the column series"));

@@ -11,34 +11,61 @@ A :class:`Stream` publishes a table; its account says what is left (:meth:`Strea
 (:meth:`Stream.save`, :meth:`Stream.load`).
 """
 
-from . import oracles
+from . import datasets, oracles
 from ._device import Device, public_key, sign_policy
 from ._errors import BadData, BadSpec, BadState, BudgetExceeded, Refused, SeededWarning, TidegateError
+from ._lab import (
+    Advice,
+    Audit,
+    Channel,
+    Evaluation,
+    Reproduction,
+    advise,
+    audit,
+    channel,
+    evaluate,
+    experiments,
+    reproduce,
+)
+from ._model import Model
 from ._releases import Releases
 from ._rounds import Question
 from ._stream import Central, Local, Mechanism, Scalar, Sequence, Stream, mechanisms
 from ._tidegate import Budget
 
 __all__ = [
+    "Advice",
+    "Audit",
     "BadData",
     "BadSpec",
     "BadState",
     "Budget",
     "BudgetExceeded",
     "Central",
+    "Channel",
     "Device",
+    "Evaluation",
     "Local",
     "Mechanism",
+    "Model",
     "Question",
     "Refused",
     "Releases",
+    "Reproduction",
     "Scalar",
     "SeededWarning",
     "Sequence",
     "Stream",
     "TidegateError",
+    "advise",
+    "audit",
+    "channel",
+    "datasets",
+    "evaluate",
+    "experiments",
     "mechanisms",
     "oracles",
     "public_key",
+    "reproduce",
     "sign_policy",
 ]

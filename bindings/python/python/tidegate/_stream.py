@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from . import _tidegate
 from ._errors import SeededWarning
+from ._model import Model
 from ._releases import Releases, Table
 from ._rounds import Rounds
 from ._tables import ArrowTable, library_of, readable
@@ -328,7 +329,7 @@ class Scalar(Stream):
 class Sequence(Stream):
     """A correlated stream of each user's symbols, which nobody but the user's device sees.
 
-    ``model`` is the path of a learned model, or a mapping with ``prior`` and ``transitions``.
+    ``model`` is a :class:`Model`, the path of a learned one, or a mapping with ``prior`` and ``transitions``.
 
     >>> import tidegate as tg
     >>> model = {"prior": [0.5, 0.5], "transitions": [[0.9, 0.1], [0.1, 0.9]]}
@@ -344,7 +345,7 @@ class Sequence(Stream):
         *,
         epsilon: Epsilon,
         domain: Domain,
-        model: Path | Mapping[str, Any] | None = None,
+        model: Model | Path | Mapping[str, Any] | None = None,
         guarantee: str | None = None,
         window: int | None = None,
         budget: Epsilon | None = None,
@@ -406,6 +407,8 @@ def _plain(value: object) -> Any:
         return value.isoformat()
     if isinstance(value, os.PathLike):
         return os.fspath(value)
+    if isinstance(value, Model):
+        return {"learned": value.to_json()}
     if isinstance(value, decimal.Decimal):
         return str(value)
     if isinstance(value, Mapping):

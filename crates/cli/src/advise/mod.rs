@@ -1,29 +1,23 @@
 //! `tidegate advise`: which mechanism to take, and which error to expect of it.
 
 mod check;
-mod question;
-mod render;
 
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use tidegate::names::UnknownName;
 use tidegate_kernel::Epsilon;
-use tidegate_lab::advise::solve::{Unknown, solve};
-use tidegate_lab::advise::{
-    AdviseError, Chosen, ClassShare, Data, Question, Sample, Simulation, metrics_of, recommend_among, streams_of,
-};
-use tidegate_lab::experiment::Subject;
-use tidegate_lab::metrics::Metric;
+use tidegate_lab::advise::solve::Unknown;
+use tidegate_lab::advise::{AdviseError, ClassShare, Data, MetricName, Options, Question, Sample, Trust};
+use tidegate_lab::stop::Stop;
 use tidegate_lab::stream::StreamKind;
+use tidegate_release::Error;
 
-use crate::arguments::{at_least_one, threads_or_all};
+use crate::arguments::at_least_one;
 use crate::failure::{Failure, complain};
 use crate::input::Input;
 use crate::output::{Output, keep_apart};
-use render::{About, advice_json, advice_text, needs_json, needs_text};
 
 /// Predict the error of each mechanism that applies, rank them, and say why.
 ///
@@ -113,7 +107,7 @@ pub(crate) struct Advise {
         long,
         value_name = "CLASS",
         value_delimiter = ',',
-        value_parser = question::class,
+        value_parser = ClassShare::from_str,
         conflicts_with_all = ["spec", "epsilon", "window"]
     )]
     classes: Vec<ClassShare>,
@@ -132,8 +126,8 @@ pub(crate) struct Advise {
 
     /// The error that is to be small: mse, mae, mre, amre or ajsd for counts, mse, mae or mre for numbers,
     /// error_rate, mae, mse or histogram_distance for symbols; the first unless given or the spec says otherwise
-    #[arg(long, value_parser = metric)]
-    metric: Option<Metric>,
+    #[arg(long, value_parser = MetricName::from_str)]
+    metric: Option<MetricName>,
 
     /// Compare these mechanisms only, separated by commas
     #[arg(long, value_delimiter = ',')]
@@ -203,15 +197,6 @@ enum UnknownQuantity {
     Population,
 }
 
-fn metric(name: &str) -> Result<Metric, UnknownName> {
-    let kinds = StreamKind::ALL.into_iter();
-    let mut all: Vec<Metric> = kinds.flat_map(|kind| metrics_of(kind).iter().copied()).collect();
-    all.sort_unstable();
-    all.dedup();
-    let found = all.iter().copied().find(|metric| metric.name() == name);
-    found.ok_or_else(|| UnknownName::new("error", name, all.iter().map(|metric| metric.name())))
-}
-
 impl Advise {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         if self.write_spec.as_deref() == Some("-") && self.output == "-" {
@@ -225,85 +210,84 @@ impl Advise {
         if let Some(name) = self.write_spec.as_ref().filter(|name| *name != "-" && Path::new(name).exists()) {
             return Err(Failure::input(format_args!("{name} is there already: --write-spec names a new file")));
         }
-        let question = self.question()?;
+        let options = self.options();
+        let question = self.question(&options)?;
         let sample = self.sample.as_deref().map(|name| read_sample(name, &question.request().data)).transpose()?;
-        let threads = threads_or_all(self.threads);
-        let simulation =
-            Simulation { repeats: self.repeats, length: self.length, ..Simulation::new(self.seed, threads) };
         let mut output = Output::create(&self.output)?;
-        let text = match (self.target_error, self.solve) {
-            (Some(target), Some(unknown)) => self.needs(&question, sample.as_ref(), &simulation, target, unknown)?,
-            _ => {
-                let found = recommend_among(&question, &self.mechanism, sample.as_ref(), &simulation);
-                let found = found.map_err(refused)?;
-                let about = About { question: &question, streams: &found.streams, sample: sample.as_ref() };
-                let text = if self.json { advice_json(&about, &found)? } else { advice_text(&about, &found) };
-                self.write_spec(found.chosen.as_ref())?;
-                text
-            }
-        };
-        output.write(&text)?;
+        let answer = options.answer(&question, sample.as_ref(), Stop::never())?;
+        self.write_spec(answer.spec)?;
+        output.write(if self.json { &answer.json } else { &answer.text })?;
         output.finish()
     }
 
-    fn needs(
-        &self,
-        question: &Question,
-        sample: Option<&Sample>,
-        simulation: &Simulation,
-        target: f64,
-        unknown: UnknownQuantity,
-    ) -> Result<String, Failure> {
-        let unknown = match unknown {
-            UnknownQuantity::Epsilon => Unknown::Epsilon,
-            UnknownQuantity::Population => Unknown::Population,
-        };
-        let streams = streams_of(question, sample, simulation).map_err(refused)?;
-        let (candidates, _) = question.candidates_named(&self.mechanism).map_err(refused)?;
-        let subjects: Vec<&dyn Subject> = candidates.iter().map(|candidate| candidate as &dyn Subject).collect();
-        let needs = solve(question.request(), &subjects, &streams, simulation, target, unknown).map_err(refused)?;
-        let about = About { question, streams: &streams, sample };
-        if self.json {
-            needs_json(&about, target, unknown, &needs)
-        } else {
-            Ok(needs_text(&about, target, unknown, &needs))
+    fn question(&self, options: &Options) -> Result<Question, Failure> {
+        let Some(name) = &self.spec else { return Ok(options.question()?) };
+        let spec = Input::spec(name)?;
+        options.question_of(&spec.stream).map_err(|error| match error {
+            AdviseError::Spec(error) => spec.refused(&error).into(),
+            other => refused(other),
+        })
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            kind: self.kind.map(|kind| match kind {
+                KindName::Counts => StreamKind::Counts,
+                KindName::Numbers => StreamKind::Numbers,
+                KindName::Symbols => StreamKind::Symbols,
+            }),
+            trust: self.trust.map(|trust| match trust {
+                TrustName::Local => Trust::Local,
+                TrustName::Curator => Trust::Curator,
+            }),
+            population: self.population,
+            domain: self.domain.clone(),
+            resolution: self.resolution,
+            contribution: self.contribution,
+            epsilon: self.epsilon,
+            window: self.window,
+            delay: self.delay,
+            classes: self.classes.clone(),
+            class_sizes: self.class_sizes.clone(),
+            ranges: self.ranges,
+            most_bytes: self.most_bytes,
+            metric: self.metric,
+            mechanism: self.mechanism.clone(),
+            target_error: self.target_error,
+            solve: self.solve.map(|unknown| match unknown {
+                UnknownQuantity::Epsilon => Unknown::Epsilon,
+                UnknownQuantity::Population => Unknown::Population,
+            }),
+            repeats: self.repeats,
+            length: self.length,
+            seed: Some(self.seed),
+            threads: self.threads,
         }
     }
 
-    fn write_spec(&self, chosen: Option<&Chosen>) -> Result<(), Failure> {
+    fn write_spec(&self, spec: Option<(&str, String)>) -> Result<(), Failure> {
         let Some(name) = &self.write_spec else { return Ok(()) };
         let none = "no mechanism can be recommended, so there is no spec to write";
-        let chosen = chosen.ok_or_else(|| Failure::input(none))?;
+        let (mechanism, text) = spec.ok_or_else(|| Failure::input(none))?;
         let mut file = Output::create(name)?;
-        file.write(&chosen.text)?;
+        file.write(&text)?;
         file.finish()?;
         if name != "-" {
-            complain("note", format_args!("{name} has the spec of {}", chosen.mechanism.name()));
+            complain("note", format_args!("{name} has the spec of {mechanism}"));
         }
         Ok(())
     }
 }
 
-/// An error of advice: bad input, unless a mechanism failed.
 fn refused(error: AdviseError) -> Failure {
-    match error {
-        AdviseError::Run(error) => Failure::run(error),
-        other => Failure::input(other),
-    }
+    Error::from(error).into()
 }
 
 fn read_sample(name: &str, data: &Data) -> Result<Sample, Failure> {
     let Input { name, source } = Input::open(name)?;
     let sample = Sample::read(&name, source, data).map_err(refused)?;
-    if sample.may_be_raw() {
-        let why = "it has neither variances nor freshness, so it may be raw data, and advice that is computed from raw \
-                   data tells something about them: keep it to yourself, or take a sample of past releases";
-        complain("warning", format_args!("{name}: {why}"));
-    } else if !sample.states_variance() {
-        complain(
-            "warning",
-            format_args!("{name}: it states no variance, so that its noise is taken for movement of the stream"),
-        );
+    if let Some(warning) = sample.warning() {
+        complain("warning", format_args!("{name}: {warning}"));
     }
     Ok(sample)
 }

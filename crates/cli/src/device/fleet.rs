@@ -27,10 +27,10 @@ use tidegate_lab::{CountStream, DataStream, datasets};
 use super::connection::Connection;
 use super::polling::Polling;
 use super::population::{Dealt, Member, Population, identity, noise_stream};
+use tidegate_lab::evaluate::cannot_load;
 use tidegate_release::gate::Reader;
 
 use crate::arguments::at_least_one;
-use crate::evaluate::cannot_load;
 use crate::failure::{Failure, complain};
 use crate::output::Output;
 
@@ -184,7 +184,7 @@ impl Fleet {
                 other.name(),
                 other.kind()
             ))),
-            Err(error) => Err(cannot_load(&self.dataset, &error)),
+            Err(error) => Err(cannot_load(&self.dataset, error).into()),
         }
     }
 }

@@ -1,14 +1,12 @@
 //! Parameters that some mechanisms have, as options.
 
 use clap::{Args, ValueEnum};
-use tidegate::mechanisms::Family;
 use tidegate::post_processing::Repair;
 use tidegate::scalar::Truncation;
 use tidegate_kernel::primitives::Neighbours;
-use tidegate_lab::experiment::{Subject, TrialSettings};
+use tidegate_lab::evaluate;
 
 use crate::arguments::repair;
-use crate::failure::Failure;
 
 /// Parameters of mechanisms, as a spec has them.
 #[derive(Debug, Default, Args)]
@@ -46,73 +44,37 @@ pub(super) struct Parameters {
     repair: Option<Repair>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, ValueEnum)]
 enum Average {
     Mean,
     Median,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, ValueEnum)]
 enum NeighboursName {
     AddRemove,
     Replace,
 }
 
 impl Parameters {
-    /// Replaces the settings that were given.
-    pub(super) fn apply(&self, settings: TrialSettings) -> TrialSettings {
-        TrialSettings {
+    /// Returns what was given.
+    pub(super) fn given(&self) -> evaluate::Parameters {
+        evaluate::Parameters {
             threshold: self.threshold,
             buckets: self.buckets,
             truncation: self.truncation,
-            median: self.smoother == Some(Average::Median),
+            smoother: self.smoother.map(|smoother| match smoother {
+                Average::Mean => evaluate::Average::Mean,
+                Average::Median => evaluate::Average::Median,
+            }),
             reuse: self.reuse,
-            neighbours: match self.neighbours {
-                Some(NeighboursName::Replace) => Neighbours::Replace,
-                _ => Neighbours::AddRemove,
-            },
-            ..settings
+            neighbours: self.neighbours.map(|neighbours| match neighbours {
+                NeighboursName::AddRemove => Neighbours::AddRemove,
+                NeighboursName::Replace => Neighbours::Replace,
+            }),
+            repair: self.repair,
         }
     }
-
-    /// Returns the repair of a mechanism's releases; unless given, that of `tidegate release`.
-    pub(super) fn repair(&self, subject: &dyn Subject) -> Repair {
-        let usual = || subject.mechanism().map_or(Repair::None, |mechanism| Repair::default_of(mechanism.output));
-        self.repair.unwrap_or_else(usual)
-    }
-
-    /// Returns the keys of the spec that were given.
-    pub(super) fn given(&self) -> impl Iterator<Item = &'static str> + use<> {
-        let given = [
-            ("threshold", self.threshold.is_some()),
-            ("buckets", self.buckets.is_some()),
-            ("truncation", self.truncation.is_some()),
-            ("smoother", self.smoother.is_some()),
-            ("reuse", self.reuse),
-            ("neighbours", self.neighbours.is_some()),
-        ];
-        given.into_iter().filter(|(_, is_given)| *is_given).map(|(key, _)| key)
-    }
-}
-
-/// Refuses `--smooth` for mechanisms whose releases it does not change.
-pub(super) fn refuse_to_smooth(chosen: &[&'static dyn Subject]) -> Result<(), Failure> {
-    let is_fixed = |subject: &&&dyn Subject| subject.mechanism().is_some_and(|mechanism| !mechanism.can_be_smoothed());
-    let Some(subject) = chosen.iter().find(is_fixed) else { return Ok(()) };
-    Err(Failure::input(format_args!(
-        "--smooth changes nothing for {}, which filters its releases itself, or releases trees or always the same; \
-         leave out one of the two",
-        subject.name()
-    )))
-}
-
-/// Whether a mechanism has a use for a key of its spec.
-pub(super) fn uses_key(subject: &dyn Subject, key: &str) -> bool {
-    subject.mechanism().is_some_and(|mechanism| match key {
-        "neighbours" => mechanism.family == Family::Central,
-        "truncation" => mechanism.presets.iter().any(|(fixed, _)| *fixed == key),
-        _ => mechanism.keys.contains(&key) && mechanism.presets.iter().all(|(fixed, _)| *fixed != key),
-    })
 }
 
 fn truncation(text: &str) -> Result<Truncation, &'static str> {

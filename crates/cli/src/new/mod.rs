@@ -397,7 +397,7 @@ impl New {
             }
         }
         best.ok_or_else(|| {
-            let (target, least) = (crate::warnings::figure(target), crate::warnings::figure(least));
+            let (target, least) = (tidegate_table::layout::figure(target), tidegate_table::layout::figure(least));
             Failure::input(format_args!(
                 "--error {target} cannot be reached: at epsilon 10, ±{least} is expected; more users, a shorter \
                  window, fewer values or longer timestamps help"

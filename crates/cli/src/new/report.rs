@@ -3,10 +3,11 @@
 use serde_json::json;
 use tidegate::mechanisms::Family;
 use tidegate_lab::advise::{Chosen, Data};
+use tidegate_table::layout::figure;
 
 use crate::failure::{Failure, complain};
 use crate::output::Output;
-use crate::warnings::{figure, of_prediction, of_spec};
+use crate::warnings::{of_prediction, of_spec};
 
 /// A recommended spec, and the commands to use it.
 pub(super) struct Report {

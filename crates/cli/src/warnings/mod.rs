@@ -12,6 +12,7 @@ use tidegate::kernel::{Epsilon, Window};
 use tidegate::mechanisms::Family;
 use tidegate::scalar::ScalarKind;
 use tidegate::spec::{ScalarSpec, StreamSpec};
+use tidegate_table::layout::figure;
 
 pub(crate) use published::Published;
 
@@ -61,20 +62,6 @@ fn wider_than_the_domain(spec: &ScalarSpec) -> Option<String> {
         settings.epsilon,
         figure(noise),
     ))
-}
-
-/// A window that is longer than the data.
-pub(crate) fn longer_than_the_data(window: u64, timestamps: u64) -> Option<String> {
-    #[allow(clippy::cast_precision_loss)] // a factor in a message
-    let factor = window as f64 / timestamps.max(1) as f64;
-    (window > timestamps).then(|| {
-        format!(
-            "the window is longer than the data ({window} timestamps against {timestamps}), so that budget is kept for \
-             timestamps that never come: a window of {timestamps} protects all of these data, with up to {} times less \
-             noise",
-            figure(factor)
-        )
-    })
 }
 
 /// The settings that the noise comes from, as the beginning of a sentence.
@@ -132,43 +119,11 @@ pub(crate) fn of_prediction(spec: &StreamSpec, error: f64, level: f64, what: &st
     })
 }
 
-/// A number with two significant digits, and commas between thousands.
-pub(crate) fn figure(value: f64) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return value.to_string();
-    }
-    #[allow(clippy::cast_possible_truncation)] // logarithms of floats are small
-    let digits = value.abs().log10().floor() as i32;
-    let unit = 10_f64.powi(digits - 1);
-    let rounded = (value / unit).round() * unit;
-    if digits < 1 {
-        let decimals = usize::try_from(1 - digits).unwrap_or_default();
-        let text = format!("{rounded:.decimals$}");
-        return text.trim_end_matches('0').trim_end_matches('.').to_owned();
-    }
-    let digits = format!("{rounded:.0}");
-    let (sign, digits) = digits.strip_prefix('-').map_or(("", digits.as_str()), |digits| ("-", digits));
-    let mut text = String::from(sign);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use super::{figure, longer_than_the_data, of_spec};
-
-    #[test]
-    fn figures_have_two_digits() {
-        let figures = [0.0, 0.012_34, 0.5, 2.96, 40.0, 999.0, 1_234.0, 1_234_567.0, -55_555.0].map(figure);
-        assert_eq!(figures, ["0", "0.012", "0.5", "3", "40", "1,000", "1,200", "1,200,000", "-56,000"]);
-    }
+    use super::of_spec;
 
     #[test]
     fn noise_wider_than_the_domain_is_told_before_the_release() {
@@ -187,12 +142,5 @@ mod tests {
         assert_eq!(warnings("contin", "0.1", &format!("{reading}delay = 10\n")).len(), 1);
         assert!(warnings("laplace", "1", "protects = { contributor = 1 }\n").is_empty());
         assert!(!warnings("laplace", "0.001", "protects = { contributor = 1 }\n")[0].contains("protects"));
-    }
-
-    #[test]
-    fn a_window_as_long_as_the_data_is_no_reason_to_warn() {
-        assert_eq!(longer_than_the_data(40, 40), None);
-        let long = longer_than_the_data(100, 40).unwrap();
-        assert!(long.contains("a window of 40 ") && long.contains("2.5 times"), "{long}");
     }
 }

@@ -6,8 +6,10 @@ use tidegate::kernel::Window;
 use tidegate::mechanisms::Family;
 use tidegate::release::Release;
 use tidegate::spec::{Reply, Said, StreamSpec};
+use tidegate_release::warnings::longer_than_the_data;
+use tidegate_table::layout::figure;
 
-use super::{AIM, advice, cause, figure, longer_than_the_data};
+use super::{AIM, advice, cause};
 
 /// Fewer releases than this are not judged.
 const FEWEST: u64 = 10;

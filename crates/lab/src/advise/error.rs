@@ -1,13 +1,14 @@
 //! Errors of advice.
 
 use tidegate::spec::SpecError;
-use tidegate_kernel::EpsilonError;
+use tidegate_kernel::{EpsilonError, MAX_DOMAIN};
+use tidegate_release::Error;
 use tidegate_table::TableError;
 
 use super::metrics_of;
 use crate::datasets::DatasetError;
 use crate::experiment::TrialError;
-use crate::generate::GenerateError;
+use crate::generate::{GenerateError, MAX_LENGTH};
 use crate::metrics::Metric;
 use crate::stream::{DataStreamError, MAX_POPULATION, StreamKind};
 
@@ -19,6 +20,14 @@ pub enum AdviseError {
     /// Fewer than two values.
     #[error("a domain needs at least two values, but {given} was given")]
     Domain { given: u32 },
+    /// More values than a domain can have.
+    #[error("a domain has at most {MAX_DOMAIN} values, but {given} were given")]
+    WideDomain { given: u32 },
+    /// A typical stream that does not fit in memory.
+    #[error(
+        "a stream of {length} timestamps with {columns} numbers each is too long: at most {MAX_LENGTH} numbers fit"
+    )]
+    Long { length: usize, columns: usize },
     /// More users than can be counted.
     #[error("the population must be between 1 and {MAX_POPULATION}, but {given} was given")]
     Population { given: u64 },
@@ -49,6 +58,12 @@ pub enum AdviseError {
     /// A spec with neither epsilon and window nor classes.
     #[error("the spec has no guarantee: give epsilon and window, or [[classes]]")]
     NoGuarantee,
+    /// Sizes of other classes than those of the spec.
+    #[error("--class-sizes has {given} sizes, but the spec {classes} classes")]
+    ClassSizes { given: usize, classes: usize },
+    /// Options that do not go together.
+    #[error(transparent)]
+    Options(Box<Error>),
     /// A family without advice.
     #[error("there is no advice for the family {family}")]
     Family { family: &'static str },
@@ -73,6 +88,18 @@ pub enum AdviseError {
     /// A mechanism failed.
     #[error(transparent)]
     Run(#[from] TrialError),
+}
+
+/// Bad input, unless a mechanism failed.
+impl From<AdviseError> for Error {
+    fn from(error: AdviseError) -> Self {
+        match error {
+            AdviseError::Run(error) => Self::run(error),
+            AdviseError::Sample(error) => error.into(),
+            AdviseError::Options(error) => *error,
+            other => Self::Spec(other.to_string()),
+        }
+    }
 }
 
 fn names(kind: &StreamKind) -> String {

@@ -6,13 +6,15 @@ use tidegate_kernel::SeededRandom;
 
 use super::typical::Shape;
 use super::{AdviseError, Data, Request, Sample, Trust, formula, sample};
-use crate::experiment::{Finding, Plan, RunError, Subject, Trial, TrialError, run};
+use crate::experiment::{Finding, Plan, RunError, Subject, Trial, TrialError, run_until};
+use crate::generate::MAX_LENGTH;
 use crate::metrics::{Metric, Summary};
+use crate::stop::Stop;
 use crate::stream::DataStream;
 
 /// Options of the simulation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Simulation {
+#[derive(Clone, Copy, Debug)]
+pub struct Simulation<'a> {
     /// Runs of each mechanism on each stream; by default as many as a few seconds allow.
     pub repeats: Option<NonZeroU64>,
     /// Length of typical streams; by default ten windows, if a few seconds allow that.
@@ -23,6 +25,8 @@ pub struct Simulation {
     pub threads: NonZeroUsize,
     /// Most cells (values times timestamps times runs) simulated by default.
     pub work: u64,
+    /// Stops the simulation: advice then fails with [`RunError::Stopped`].
+    pub stop: &'a Stop,
 }
 
 /// Default of [`Simulation::work`]: a few seconds.
@@ -40,14 +44,14 @@ const SHORT_RUN: u64 = 1_000_000;
 /// Number of streams drawn from a sample.
 const DRAWS: u64 = 3;
 
-impl Simulation {
+impl Simulation<'_> {
     /// Uses the default length and number of runs.
-    pub const fn new(seed: u64, threads: NonZeroUsize) -> Self {
-        Self { repeats: None, length: None, seed, threads, work: WORK }
+    pub fn new(seed: u64, threads: NonZeroUsize) -> Self {
+        Self { repeats: None, length: None, seed, threads, work: WORK, stop: Stop::never() }
     }
 
     /// Simulates a tenth of that.
-    pub const fn quick(seed: u64, threads: NonZeroUsize) -> Self {
+    pub fn quick(seed: u64, threads: NonZeroUsize) -> Self {
         Self { work: QUICK_WORK, ..Self::new(seed, threads) }
     }
 
@@ -103,7 +107,10 @@ pub fn streams(
         let least = usize::try_from(least).unwrap_or(usize::MAX);
         return (0..DRAWS).map(|draw| sample.draw(&request.data, least, &mut random(draw))).collect();
     }
-    let length = simulation.length(request);
+    let (length, columns) = (simulation.length(request), request.data.columns());
+    if length.saturating_mul(columns) > MAX_LENGTH {
+        return Err(AdviseError::Long { length, columns });
+    }
     let typical = |(number, shape): (u64, Shape)| {
         let random = &mut random(number);
         Ok(match request.data {
@@ -252,7 +259,7 @@ fn simulate(
         if request.delay == 0 {
             return unpredicted("without a delay there are no batches");
         }
-        let length = u32::try_from(request.delay + 1).unwrap_or(u32::MAX);
+        let length = u32::try_from(request.delay.saturating_add(1)).unwrap_or(u32::MAX);
         let sequences = request.data.domain().and_then(|domain| u64::from(domain).checked_pow(length));
         if simulation.length.is_none() && sequences.is_none_or(|sequences| sequences > MOST_SEQUENCES) {
             return unpredicted("batches of so many sequences take long: give --length to simulate them all the same");
@@ -263,7 +270,7 @@ fn simulate(
     let mut on = Vec::with_capacity(streams.len());
     let mut bytes = Vec::with_capacity(streams.len());
     for stream in streams {
-        match run(stream, std::slice::from_ref(&trial), &plan, &|| ()) {
+        match run_until(simulation.stop, stream, std::slice::from_ref(&trial), &plan, &|| ()) {
             Ok(findings) => {
                 let Some(summary) = metric_of(&findings, request.metric) else {
                     return unpredicted("it has no such error");
@@ -305,7 +312,7 @@ fn works(
         1
     };
     let length = if window <= affordable { usize::try_from(window).unwrap_or(1) } else { 1 };
-    match run(&stream.clone().shortened(length)?, &[trial], &plan, &|| ()) {
+    match run_until(simulation.stop, &stream.clone().shortened(length)?, &[trial], &plan, &|| ()) {
         Ok(findings) => {
             let known = length as u64 == window;
             Ok(Ok(metric_of(&findings, Metric::Bytes).map(|summary| summary.mean).filter(|_| known)))

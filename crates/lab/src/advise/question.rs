@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU64;
 
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tidegate::mechanisms::{Family, Mechanism};
 use tidegate::spec::{CentralMachine, ClassSpec, QuerySpec, SpecError, StreamSpec};
@@ -18,7 +19,8 @@ const TUNING: [&str; 9] =
     ["grouping", "threshold", "publication", "smoother", "buckets", "truncation", "reuse", "estimator", "part"];
 
 /// A class of users, and its size relative to the other classes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 pub struct ClassShare {
     /// Name, epsilon and window.
     pub class: ClassSpec,
@@ -73,7 +75,7 @@ impl Question {
                     _ => {}
                 }
                 if request.delay > 0 {
-                    put("length", json!(request.delay + 1));
+                    put("length", json!(request.delay.saturating_add(1)));
                 }
             }
         }

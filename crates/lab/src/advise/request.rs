@@ -2,8 +2,9 @@
 
 use std::num::{NonZeroU64, NonZeroUsize};
 
+use serde::Deserialize;
 use tidegate_kernel::primitives::Protects;
-use tidegate_kernel::{Epsilon, Grid};
+use tidegate_kernel::{Epsilon, Grid, MAX_DOMAIN};
 
 use super::AdviseError;
 use crate::experiment::{Subject, TrialSettings};
@@ -65,7 +66,8 @@ impl Data {
 }
 
 /// Who sees raw values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Trust {
     /// Nobody but the device.
     Local,
@@ -123,6 +125,9 @@ impl Request {
     pub fn check(&self) -> Result<(), AdviseError> {
         if let Some(given) = self.data.domain().filter(|domain| *domain < 2) {
             return Err(AdviseError::Domain { given });
+        }
+        if let Some(given) = self.data.domain().filter(|domain| *domain > MAX_DOMAIN) {
+            return Err(AdviseError::WideDomain { given });
         }
         if let Data::Counts { population, .. } = self.data
             && population.get() > MAX_POPULATION

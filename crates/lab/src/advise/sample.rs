@@ -25,8 +25,8 @@ use tidegate_kernel::{Grid, SeededRandom};
 use super::typical::scaled;
 use super::{AdviseError, Data};
 use crate::stream::{CountStream, DataStream, NumberStream, Space, SymbolStream, as_float};
-use tidegate_table::TableError;
 use tidegate_table::released::{self, ReleasedTable};
+use tidegate_table::{TableError, TableReader};
 
 /// The most timestamps from the first to the last of a sample, gaps counted.
 pub const LONGEST: u64 = 1_000_000;
@@ -74,6 +74,15 @@ impl Sample {
         Self::of_table(name, released::read(name, source, |number, variance| check(data, number, variance))?, data)
     }
 
+    /// Reads an open table, such as one in memory, as [`Sample::read`] does.
+    ///
+    /// # Errors
+    /// As [`Sample::read`].
+    pub fn read_table<R: Read>(name: &str, table: TableReader<R>, data: &Data) -> Result<Self, AdviseError> {
+        let table = released::read_table(table, |number, variance| check(data, number, variance))?;
+        Self::of_table(name, table, data)
+    }
+
     /// Takes a table of releases; `name` is what errors call it.
     ///
     /// # Errors
@@ -109,6 +118,20 @@ impl Sample {
     /// How much the stream moves, as far as can be told.
     pub const fn movement(&self) -> Movement {
         self.movement
+    }
+
+    /// A warning about advice from this sample, if there is reason for one.
+    pub const fn warning(&self) -> Option<&'static str> {
+        if self.may_be_raw() {
+            Some(
+                "it has neither variances nor freshness, so it may be raw data, and advice that is computed from raw \
+                 data tells something about them: keep it to yourself, or take a sample of past releases",
+            )
+        } else if !self.states_variance() {
+            Some("it states no variance, so that its noise is taken for movement of the stream")
+        } else {
+            None
+        }
     }
 
     /// The number of timestamps from the first to the last.

@@ -5,6 +5,7 @@
 
 use std::num::NonZeroU64;
 
+use serde::Deserialize;
 use tidegate_kernel::Epsilon;
 
 use super::predict::{cells, predict};
@@ -13,7 +14,8 @@ use crate::experiment::Subject;
 use crate::stream::{DataStream, as_float};
 
 /// The quantity to solve for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Unknown {
     /// The budget, at the given population.
     Epsilon,

@@ -7,6 +7,7 @@
 //! | [`transcript`] | the exact loss of the worst transcripts that a search finds |
 //! | [`ledger`] | the spends of every window of a recorded run, from the record alone |
 //! | [`targets`] | the audited mechanisms, with their neighbouring streams |
+//! | [`Options`] | an audit as `tidegate audit` and the Python package run it |
 //!
 //! A [`Target`] is a mechanism with its claim. An audit runs it on two neighbouring streams, observes all that is
 //! published, and tries to tell them apart. A [`Finding`] with a loss above the claim is a broken promise. A lower loss
@@ -15,6 +16,8 @@
 pub mod empirical;
 pub mod exact;
 pub mod ledger;
+mod options;
+mod render;
 mod report;
 pub mod targets;
 pub mod transcript;
@@ -24,10 +27,13 @@ use std::num::NonZeroU64;
 use std::str::FromStr;
 use std::time::Instant;
 
+use serde::Deserialize;
 use tidegate_kernel::{Epsilon, SeededRandom};
 
 use crate::experiment::RunError;
 use empirical::{AttackError, Evidence, Plan, attack};
+pub use options::{Options, broken};
+pub use render::{as_json, as_markdown, as_text};
 pub use report::report;
 use tidegate::names::UnknownName;
 use transcript::{Search, Worst, examine};
@@ -51,7 +57,8 @@ impl AuditSettings {
 }
 
 /// The family of a target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
 pub enum TargetFamily {
     /// Frequency oracles: one report.
     Oracle,
@@ -84,6 +91,14 @@ impl TargetFamily {
 impl fmt::Display for TargetFamily {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.pad(self.name())
+    }
+}
+
+impl TryFrom<String> for TargetFamily {
+    type Error = UnknownName;
+
+    fn try_from(name: String) -> Result<Self, UnknownName> {
+        name.parse()
     }
 }
 

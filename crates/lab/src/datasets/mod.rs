@@ -31,6 +31,7 @@ pub use error::DatasetError;
 pub use tables::NumberDomain;
 use tidegate::names::UnknownName;
 use tidegate::spec::{InputSpec, ValuesSpec};
+use tidegate_table::TableReader;
 
 use crate::experiment::dataset_random;
 use crate::generate::{Chain, Flow, Levels, NumberProcess, Process, Shape};
@@ -542,6 +543,15 @@ pub fn by_name(name: &str) -> Option<&'static Dataset> {
 /// Loads a table from a source such as standard input; its first line determines the form.
 pub fn load_from(name: &str, source: impl Read, options: &LoadOptions) -> Result<DataStream, DatasetError> {
     adjusted(tables::read(name, source, options)?, options)
+}
+
+/// Loads an open table, such as one in memory; its columns determine the form.
+pub fn load_table<R: Read>(
+    name: &str,
+    table: TableReader<R>,
+    options: &LoadOptions,
+) -> Result<DataStream, DatasetError> {
+    adjusted(tables::of_table(name, table, options)?, options)
 }
 
 fn adjusted(stream: DataStream, options: &LoadOptions) -> Result<DataStream, DatasetError> {

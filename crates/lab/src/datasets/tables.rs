@@ -8,7 +8,7 @@ use tidegate_kernel::{Grid, GridError};
 use tidegate_table::long::{FieldRefusal, LongReader};
 use tidegate_table::scalar::ScalarReader;
 use tidegate_table::wide::WideReader;
-use tidegate_table::{Form, Reading, TableError};
+use tidegate_table::{Form, Reading, TableError, TableReader};
 
 use super::{DatasetError, LoadOptions};
 use crate::stream::{CountStream, DataStream, NumberStream, Space, SymbolStream};
@@ -39,9 +39,32 @@ const MAX_NUMBERS: u64 = 100_000_000;
 
 /// Reads a table in any form; `name` is the name of the stream, and of the table in errors.
 pub(super) fn read(name: &str, source: impl Read, options: &LoadOptions) -> Result<DataStream, DatasetError> {
-    let content = |problem: String| TableError::Content { file: name.to_owned(), problem };
-    let reading = Reading::of(&options.input).map_err(|problem| content(format!("origin: {problem}")))?;
+    let reading = reading(name, options)?;
     let table = reading.detect(name, source)?;
+    of_reading(name, table, reading, options)
+}
+
+/// Reads an open table in any form.
+pub(super) fn of_table<R: Read>(
+    name: &str,
+    table: TableReader<R>,
+    options: &LoadOptions,
+) -> Result<DataStream, DatasetError> {
+    of_reading(name, table, reading(name, options)?, options)
+}
+
+fn reading(name: &str, options: &LoadOptions) -> Result<Reading, TableError> {
+    let content = |problem| TableError::Content { file: name.to_owned(), problem: format!("origin: {problem}") };
+    Reading::of(&options.input).map_err(content)
+}
+
+fn of_reading<R: Read>(
+    name: &str,
+    table: TableReader<R>,
+    reading: Reading,
+    options: &LoadOptions,
+) -> Result<DataStream, DatasetError> {
+    let content = |problem: String| TableError::Content { file: name.to_owned(), problem };
     let domain = options.domain.as_ref();
     let given = || domain.ok_or_else(|| DatasetError::NoDomain { file: name.to_owned() });
     let values = || match (&options.values, domain) {
@@ -77,7 +100,7 @@ impl Rows {
     /// Adds empty rows up to a timestamp, and its own; an error says what would be short enough.
     fn begin(&mut self, timestamp: u64) -> Result<&mut Vec<u64>, String> {
         let first = self.next.unwrap_or(timestamp);
-        let added = (timestamp + 1).saturating_sub(first);
+        let added = timestamp.saturating_add(1).saturating_sub(first);
         let width = self.width.max(1) as u64;
         if added.saturating_add(self.rows.len() as u64).saturating_mul(width) > MAX_NUMBERS {
             let most = MAX_NUMBERS / width;

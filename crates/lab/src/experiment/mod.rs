@@ -19,6 +19,7 @@ use crate::metrics::{
     Metric, Metrics, RocPoint, Summary, Truth, cfpu, compare_numbers, compare_symbols, coverage_of_numbers, mean_curve,
 };
 use crate::queries::{QuerySet, QueryTruth};
+use crate::stop::Stop;
 use crate::stream::{CountStream, DataStream, NumberStream, StreamKind, SymbolStream};
 use crate::subjects::Misfit;
 pub use settings::{RequirementClass, Setting, TrialSettings};
@@ -126,13 +127,27 @@ pub fn run(
     plan: &Plan,
     progress: &(dyn Fn() + Sync),
 ) -> Result<Vec<Finding>, TrialError> {
+    run_until(Stop::never(), stream, trials, plan, progress)
+}
+
+/// Like [`run`], but fails with [`RunError::Stopped`] soon after `stop` is set: no run begins after that.
+pub fn run_until(
+    stop: &Stop,
+    stream: &DataStream,
+    trials: &[Trial<'_>],
+    plan: &Plan,
+    progress: &(dyn Fn() + Sync),
+) -> Result<Vec<Finding>, TrialError> {
     let bench = Bench::new(stream, trials, plan);
     let repeats = usize::try_from(plan.repeats.get()).unwrap_or(usize::MAX);
     let jobs = trials.len().saturating_mul(repeats);
     let one_run = |job: usize| -> Result<Run, TrialError> {
         let trial = &trials[job / repeats];
         let repeat = (job % repeats) as u64;
-        let run = bench.run_once(trial, &mut repeat_random(plan.seed, repeat));
+        let run = match stop.is_set() {
+            true => Err(RunError::Stopped),
+            false => bench.run_once(trial, &mut repeat_random(plan.seed, repeat)),
+        };
         run.map_err(|source| {
             let settings = Box::new(trial.settings.clone());
             TrialError { mechanism: trial.subject.name(), settings, repeat, source }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::num::{NonZeroU64, NonZeroUsize};
 
+use serde::Deserialize;
 use tidegate::post_processing::{Refinement, Repair};
 use tidegate::release::Release;
 use tidegate::scalar::Truncation;
@@ -69,7 +70,8 @@ pub struct TrialSettings {
 }
 
 /// Users with the same requirement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RequirementClass {
     /// The budget of any of their windows.
     pub epsilon: Epsilon,

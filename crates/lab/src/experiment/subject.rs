@@ -70,6 +70,9 @@ pub enum RunError {
     /// The releases do not match the stream.
     #[error("its releases do not fit the stream: {0}")]
     Outcome(#[from] NotComparable),
+    /// A [`Stop`](crate::stop::Stop) came first.
+    #[error("it was stopped")]
+    Stopped,
 }
 
 impl RunError {

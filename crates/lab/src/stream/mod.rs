@@ -15,11 +15,13 @@ use std::fmt;
 pub use counts::as_float;
 pub use counts::{CountStream, MAX_POPULATION};
 pub use numbers::NumberStream;
+use serde::Deserialize;
 pub use symbols::{Space, SymbolStream};
 use tidegate_kernel::SeededRandom;
 
 /// The kind of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum StreamKind {
     /// Numbers of users with each value: [`CountStream`].
     Counts,

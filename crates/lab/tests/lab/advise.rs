@@ -53,7 +53,7 @@ fn symbols(domain: u32, epsilon: &str) -> Request {
     }
 }
 
-fn simulation() -> Simulation {
+fn simulation() -> Simulation<'static> {
     Simulation::new(1, NonZeroUsize::MIN)
 }
 

@@ -81,7 +81,10 @@ impl ModelSpec {
     pub const KEYS: &[&str] = &["prior", "transitions"];
 
     /// The model of so many symbols.
-    fn model(&self, symbols: u32) -> Result<Model, ModelError> {
+    ///
+    /// # Errors
+    /// Rows of another length, and what is no distribution.
+    pub fn model(&self, symbols: u32) -> Result<Model, ModelError> {
         let expected = symbols as usize;
         let length = |what, given: usize| match given {
             given if given == expected => Ok(()),

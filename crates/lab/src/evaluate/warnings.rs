@@ -1,29 +1,29 @@
 //! Warnings of `tidegate evaluate`: options without effect, windows longer than the data, errors beyond a guess.
 
-use tidegate_lab::experiment::{Finding, Setting, Subject};
-use tidegate_lab::metrics::Metric;
-use tidegate_lab::{DataStream, subjects};
+use tidegate_release::warnings::longer_than_the_data;
+use tidegate_table::layout::figure;
 
-use super::Evaluate;
-use super::parameters::uses_key;
-use crate::warnings::{figure, longer_than_the_data};
+use super::options::{Options, uses_key};
+use crate::experiment::{Finding, Setting, Subject};
+use crate::metrics::Metric;
+use crate::{DataStream, subjects};
 
 /// Says which options change nothing. They are no reason to stop: whoever tries one mechanism after the other with
 /// the same options gets what they ask for, as soon as they know that some of it does not matter.
-pub(super) fn of_options(evaluate: &Evaluate, chosen: &[&'static dyn Subject]) -> Vec<String> {
+pub(super) fn of_options(options: &Options, chosen: &[&'static dyn Subject]) -> Vec<String> {
     let mut warnings = Vec::new();
     let names: Vec<&str> = chosen.iter().map(|subject| subject.name()).collect();
     let names = names.join(", ");
-    for setting in Setting::ALL.into_iter().filter(|setting| evaluate.is_given(*setting)) {
+    for setting in Setting::ALL.into_iter().filter(|setting| options.is_given(*setting)) {
         let users = || chosen.iter().filter(|subject| subject.uses().contains(&setting));
         let option = format!("--{}", setting.name().replace('_', "-"));
         // The periods of queries are as long as the window at most.
-        let by_queries = setting == Setting::Window && evaluate.queries;
+        let by_queries = setting == Setting::Window && options.queries;
         if users().next().is_none() && !by_queries {
             warnings.push(format!("{option} changes nothing for {names}"));
         } else if setting == Setting::Window
             && !by_queries
-            && evaluate.is_given(Setting::Classes)
+            && options.is_given(Setting::Classes)
             && users().all(|subject| subject.uses().contains(&Setting::Classes))
         {
             warnings.push(format!("{option} changes nothing: --classes says what users require"));
@@ -31,7 +31,7 @@ pub(super) fn of_options(evaluate: &Evaluate, chosen: &[&'static dyn Subject]) -
     }
     let unused = |key: &&str| !chosen.iter().any(|subject| uses_key(*subject, key));
     warnings
-        .extend(evaluate.parameters.given().filter(unused).map(|key| format!("--{key} changes nothing for {names}")));
+        .extend(options.parameters.given().filter(unused).map(|key| format!("--{key} changes nothing for {names}")));
     warnings
 }
 

@@ -5,15 +5,13 @@ use tidegate::jumps::{JumpSight, JumpUnit};
 use tidegate_kernel::Epsilon;
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::primitives::Protects;
-use tidegate_lab::DataStream;
-use tidegate_lab::advise::solve::{Answer, Need, SIMULATION_TOLERANCE, TOLERANCE, Unknown};
-use tidegate_lab::advise::{
-    Data, OracleAdvice, Prediction, Question, Recommendation, Request, Sample, SpecSubject, Unpredicted,
-};
-use tidegate_lab::experiment::Subject as _;
+use tidegate_release::Error;
+use tidegate_table::layout::{layout, short};
 
-use crate::failure::Failure;
-use crate::table::{layout, short};
+use super::solve::{Answer, Need, SIMULATION_TOLERANCE, TOLERANCE, Unknown};
+use super::{Data, OracleAdvice, Prediction, Question, Recommendation, Request, Sample, SpecSubject, Unpredicted};
+use crate::DataStream;
+use crate::experiment::Subject as _;
 
 /// The stream, its sample and its spec, for the heading.
 pub(super) struct About<'a> {
@@ -136,7 +134,7 @@ impl About<'_> {
     }
 }
 
-pub(super) fn advice_json(about: &About<'_>, found: &Recommendation) -> Result<String, Failure> {
+pub(super) fn advice_json(about: &About<'_>, found: &Recommendation) -> Result<String, Error> {
     let advice = &found.advice;
     let mut map = about.json();
     let entry = |prediction: &Prediction| {
@@ -168,7 +166,7 @@ pub(super) fn advice_json(about: &About<'_>, found: &Recommendation) -> Result<S
     map.insert("why".to_owned(), json!(advice.why));
     map.insert("otherwise".to_owned(), json!(advice.otherwise));
     map.insert("oracles".to_owned(), oracles.unwrap_or(Value::Null));
-    Ok(serde_json::to_string_pretty(&map).map_err(Failure::run)? + "\n")
+    Ok(serde_json::to_string_pretty(&map).map_err(Error::run)? + "\n")
 }
 
 fn candidate_of<'a>(found: &'a Recommendation, prediction: &Prediction) -> Option<&'a SpecSubject> {
@@ -301,7 +299,7 @@ pub(super) fn needs_json(
     target: f64,
     unknown: Unknown,
     needs: &[Result<Need, Unpredicted>],
-) -> Result<String, Failure> {
+) -> Result<String, Error> {
     let mut map = about.json();
     map.remove(unknown.name());
     let entry = |need: &&Need| {
@@ -319,7 +317,7 @@ pub(super) fn needs_json(
     map.insert("solve".to_owned(), json!(unknown.name()));
     map.insert("needs".to_owned(), sorted(needs).iter().map(entry).collect());
     map.insert("unpredicted".to_owned(), unpredicted_json(needs.iter().filter_map(|need| need.as_ref().err())));
-    Ok(serde_json::to_string_pretty(&map).map_err(Failure::run)? + "\n")
+    Ok(serde_json::to_string_pretty(&map).map_err(Error::run)? + "\n")
 }
 
 pub(super) fn needs_text(
