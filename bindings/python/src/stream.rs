@@ -233,9 +233,12 @@ impl Running {
         let (keeper, _) = Keeper::open(path, spec, true)?;
         let key = key.map(|key| state::key(key, true)).transpose()?;
         let kept = Kept { keeper, key, path: place(path) };
-        kept.save(series, self.zone, self.seeded)?;
-        self.kept = Some(kept);
-        Ok(())
+        let saved = kept.save(series, self.zone, self.seeded);
+        // A failure may come after the file has its name. Then this stream keeps it, or both would spend the budget.
+        if saved.is_ok() || kept.path.symlink_metadata().is_ok() {
+            self.kept = Some(kept);
+        }
+        Ok(saved?)
     }
 }
 

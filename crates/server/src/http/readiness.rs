@@ -38,8 +38,8 @@ pub(super) async fn is_ready(app: &Arc<App>) -> bool {
         return is_ready;
     }
     if !app.readiness.is_checking.swap(true, Ordering::AcqRel) {
-        let app = Arc::clone(app);
-        tokio::task::spawn_blocking(move || check(&app));
+        let checking = Checking(Arc::clone(app));
+        tokio::task::spawn_blocking(move || check(&checking.0));
     }
     match timeout_at(deadline, last.changed()).await {
         Ok(Ok(())) => last.borrow().is_some_and(|(_, is_ready)| is_ready),
@@ -47,6 +47,15 @@ pub(super) async fn is_ready(app: &Arc<App>) -> bool {
             tracing::warn!("not ready: the store or the high-water marks do not answer");
             false
         }
+    }
+}
+
+/// Lets the next check begin when this one ends, also by a panic or before it began.
+struct Checking(Arc<App>);
+
+impl Drop for Checking {
+    fn drop(&mut self) {
+        self.0.readiness.is_checking.store(false, Ordering::Release);
     }
 }
 
@@ -58,5 +67,4 @@ fn check(app: &App) {
         tracing::warn!(%error, "not ready");
     }
     app.readiness.last.send_replace(Some((Instant::now(), ready.is_ok())));
-    app.readiness.is_checking.store(false, Ordering::Release);
 }
