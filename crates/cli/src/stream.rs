@@ -4,7 +4,9 @@ use std::num::NonZeroU64;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
+use tidegate::spec::Every;
 use tidegate_device::client::Client;
+use tidegate_server::retention::Retention;
 use tidegate_server::stream::{Declaration, DeclarationError};
 use tidegate_table::{Reading, TableError, TableReader};
 
@@ -37,7 +39,7 @@ pub(crate) struct Streams {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Create a stream, or give one that exists other queries, monitors and webhooks
+    /// Create a stream, or give one that exists other queries, monitors, webhooks and retention
     ///
     /// What a stream promises never changes: a spec with another guarantee is refused, and needs another
     /// name.
@@ -97,6 +99,14 @@ struct Create {
     /// A URL that gets the messages of monitors; may be repeated
     #[arg(long, value_name = "URL")]
     webhook: Vec<String>,
+
+    /// Keep the releases and answers of the last so many timestamps only
+    #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroU64>)]
+    keep_timestamps: Option<NonZeroU64>,
+
+    /// Keep the releases and answers of the last so much time only, such as 90d
+    #[arg(long, value_name = "TIME")]
+    keep_age: Option<Every>,
 
     #[command(flatten)]
     server: Server,
@@ -207,7 +217,8 @@ impl Create {
         let spec = Input::spec(&self.spec)?;
         let Self { tick, epoch, .. } = *self;
         let (name, webhooks) = (self.name.clone(), self.webhook.clone());
-        let declaration = Declaration { name, tick, epoch, spec: spec.stream.clone(), webhooks };
+        let retention = Retention { timestamps: self.keep_timestamps, age: self.keep_age };
+        let declaration = Declaration { name, tick, epoch, spec: spec.stream.clone(), webhooks, retention };
         declaration.check().map_err(|error| match error {
             DeclarationError::Spec(error) => spec.refused(&error).into(),
             other => Failure::input(other),

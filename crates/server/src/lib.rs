@@ -10,6 +10,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | [`stream`] | declaration of a stream, and the schedule of its ticks |
+//! | [`retention`] | how long releases and answers are kept |
 //! | [`ingest`] | taking in of reports and events |
 //! | [`driver`] | control loop of a stream: open, ask, close, answer, release |
 //! | [`store`] | transactions, and their implementations |
@@ -23,6 +24,7 @@
 pub mod driver;
 pub mod http;
 pub mod ingest;
+pub mod retention;
 pub mod service;
 pub mod store;
 pub mod stream;

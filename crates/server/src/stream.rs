@@ -14,6 +14,7 @@ use tidegate_device::wire::StreamTag;
 use tidegate_table::time::Clock;
 
 use crate::driver::DriveError;
+use crate::retention::Retention;
 
 /// Declaration of a stream. Its guarantee never changes: another guarantee needs another stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,6 +32,9 @@ pub struct Declaration {
     /// URLs that get the answers of its monitors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub webhooks: Vec<String>,
+    /// How long its releases and answers are kept.
+    #[serde(default, skip_serializing_if = "Retention::is_unlimited")]
+    pub retention: Retention,
 }
 
 /// Error of a declaration.
@@ -46,6 +50,8 @@ pub enum DeclarationError {
     NotServed { mechanism: String, why: &'static str },
     #[error("webhooks: {given:?} is no http or https URL")]
     Webhook { given: String },
+    #[error("retention.{0}")]
+    Retention(&'static str),
     #[error("spec.timeline: the service has a schedule of its own; delete this key")]
     Timeline,
     #[error("spec.{key}: the service takes events, not tables; delete this key")]
@@ -74,6 +80,7 @@ impl Declaration {
         if let Some(given) = self.webhooks.iter().find(|url| !is_url(url)) {
             return Err(DeclarationError::Webhook { given: given.chars().take(80).collect() });
         }
+        self.retention.kept(self.tick).map_err(DeclarationError::Retention)?;
         if self.spec.declares_timeline() {
             return Err(DeclarationError::Timeline);
         }
@@ -164,8 +171,8 @@ impl Declaration {
         Ok(Some(StreamPolicy { stream, protects, oracle, ticks, slot_key }))
     }
 
-    /// Checks that it keeps the guarantee of an earlier declaration. Queries, monitors, webhooks and whether releases
-    /// have times may differ.
+    /// Checks that it keeps the guarantee of an earlier declaration. Queries, monitors, webhooks, retention and whether
+    /// releases have times may differ.
     ///
     /// # Errors
     /// [`DeclarationError::Changed`].

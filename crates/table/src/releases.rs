@@ -93,6 +93,8 @@ pub struct ReleaseLayout {
     clock: Clock,
     /// The names of the series, which have a field where there are any.
     series: Vec<String>,
+    /// Whether there is a field for what is suspicious about a release.
+    has_suspicions: bool,
 }
 
 /// Content of a line about a release.
@@ -125,6 +127,8 @@ struct Line<'a> {
     #[serde(serialize_with = "as_text")]
     spent: &'a Spent,
     seeded: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    suspicious: Option<&'a str>,
 }
 
 fn as_text<S: Serializer>(spent: &Spent, serializer: S) -> Result<S::Ok, S::Error> {
@@ -176,7 +180,7 @@ impl ReleaseLayout {
             (Some(values), Output::Counts) => Kind::Counts(values),
             (Some(values), Output::Symbol) => Kind::Symbol(values),
         };
-        Ok(Self { kind, clock: Clock::default(), series: Vec::new() })
+        Ok(Self { kind, clock: Clock::default(), series: Vec::new(), has_suspicions: false })
     }
 
     /// Adds the name of the series, where there are several.
@@ -189,6 +193,12 @@ impl ReleaseLayout {
     #[must_use]
     pub fn with_clock(self, clock: Clock) -> Self {
         Self { clock, ..self }
+    }
+
+    /// Adds a field for what is suspicious about a release.
+    #[must_use]
+    pub fn with_suspicions(self) -> Self {
+        Self { has_suspicions: true, ..self }
     }
 
     /// Returns the clock of its times.
@@ -212,6 +222,7 @@ impl ReleaseLayout {
         columns.extend((!self.series.is_empty()).then_some(text("series")));
         columns.extend(of_kind);
         columns.extend([text("freshness"), text("spent"), Column { name: "seeded", kind: ColumnKind::Flag }]);
+        columns.extend(self.has_suspicions.then_some(text("suspicious")));
         columns
     }
 
@@ -249,6 +260,20 @@ impl ReleaseLayout {
         text: &mut String,
     ) -> Result<(), fmt::Error> {
         self.write_of(0, release, user, format, text)
+    }
+
+    /// Writes the lines of a release with what is suspicious about it: words without commas and quotes.
+    ///
+    /// # Errors
+    /// As for [`write_of`](Self::write_of).
+    pub fn write_suspected(
+        &self,
+        release: &Release,
+        suspicious: &str,
+        format: Format,
+        text: &mut String,
+    ) -> Result<(), fmt::Error> {
+        self.lines(0, release, None, |line| Line { suspicious: Some(suspicious), ..line }.write(format, text))
     }
 
     /// Writes the lines of a release of a series; `user` is its owner, where each user has a stream.
@@ -296,7 +321,8 @@ impl ReleaseLayout {
     ) -> fmt::Result {
         let time = self.clock.time(release.timestamp);
         let series = self.series.get(series).map(String::as_str);
-        let mut line = |cells| take(Line { series, ..Line::new(release, time.as_deref(), cells) });
+        let suspicious = self.has_suspicions.then_some("");
+        let mut line = |cells| take(Line { series, suspicious, ..Line::new(release, time.as_deref(), cells) });
         match &self.kind {
             Kind::Number => match release.statistic.number() {
                 Some(Number { value, variance }) => line(Cells::Number { value, variance: Stated::of(variance) }),
@@ -339,7 +365,8 @@ impl ReleaseLayout {
 impl<'a> Line<'a> {
     const fn new(release: &'a Release, time: Option<&'a str>, cells: Cells<'a>) -> Self {
         let Release { timestamp, freshness, spent, seeded, .. } = release;
-        Self { t: *timestamp, time, series: None, cells, freshness: freshness.name(), spent, seeded: *seeded }
+        let (freshness, seeded) = (freshness.name(), *seeded);
+        Self { t: *timestamp, time, series: None, cells, freshness, spent, seeded, suspicious: None }
     }
 
     fn cells(&self, spent: &str, take: &mut impl FnMut(Cell<'_>)) {
@@ -364,6 +391,7 @@ impl<'a> Line<'a> {
         take(Cell::Text(self.freshness));
         take(Cell::Text(spent));
         take(Cell::Flag(self.seeded));
+        self.suspicious.into_iter().for_each(|text| take(Cell::Text(text)));
     }
 
     fn write(&self, format: Format, text: &mut String) -> fmt::Result {
@@ -392,6 +420,11 @@ impl<'a> Line<'a> {
             Cells::Symbol { user, value } => write!(text, ",{},{}", quoted(user), quoted(value)),
         }?;
         // Neither text has a comma or a quote.
-        writeln!(text, ",{},{},{}", self.freshness, self.spent, self.seeded)
+        write!(text, ",{},{},{}", self.freshness, self.spent, self.seeded)?;
+        if let Some(suspicious) = self.suspicious {
+            write!(text, ",{suspicious}")?;
+        }
+        text.push('\n');
+        Ok(())
     }
 }

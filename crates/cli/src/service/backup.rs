@@ -11,6 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use tidegate::kernel::Window;
+use tidegate_device::disk::Folder;
 use tidegate_server::driver::first_state;
 use tidegate_server::store::backup::{StreamSummary as Found, check_backup};
 use tidegate_server::store::mark::{HighWater as _, Older};
@@ -160,15 +161,19 @@ impl Restore {
     }
 }
 
+/// Locks the state folder, which excludes other writers.
+fn lock(config: &Config) -> Result<Folder, Failure> {
+    Folder::open(&config.state).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => Failure::run("the service runs; stop it first"),
+        _ => Failure::run(format_args!("{}: {error}", config.state.display())),
+    })
+}
+
 /// Replaces the store by a backup.
 fn restore(config: &Config, from: &Path) -> Result<(), Failure> {
     let path = file_of(config)?;
     let backup = check_backup(from).map_err(|error| refused(from, &error))?;
-    // The lock on the state folder excludes other writers.
-    let lock = tidegate_device::disk::Folder::open(&config.state).map_err(|error| match error.kind() {
-        io::ErrorKind::WouldBlock => Failure::run("the service runs; stop it first"),
-        _ => Failure::run(format_args!("{}: {error}", config.state.display())),
-    })?;
+    let locked = lock(config)?;
     if path.exists() {
         match check_backup(path) {
             Ok(present) => {
@@ -196,7 +201,7 @@ fn restore(config: &Config, from: &Path) -> Result<(), Failure> {
     if let Some(kept) = kept {
         complain("kept", format_args!("what was there is {}", kept.display()));
     }
-    drop(lock);
+    drop(locked);
     let mut output = Output::create("-")?;
     output.write(&listed(&backup))?;
     output.finish()?;
@@ -305,6 +310,10 @@ fn adopt(config: &Config) -> Result<(), Failure> {
         marks.push((name, Mark { version: found.version, timestamp }));
     }
     let count = marks.len();
+    // First the holder: where this ends in between, the marks are still refused.
+    let locked = lock(config)?;
+    open::new_holder(&config.state)?;
+    drop(locked);
     Marks::adopt(&config.state, marks).map_err(|error| open::refused(config, &error))?;
     complain("marks", format_args!("{count} streams are taken to be where the store has them"));
     Ok(())

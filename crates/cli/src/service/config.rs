@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use tidegate_server::http::auth::{TokenEntry, Tokens};
 use tidegate_server::http::{HttpSettings, Limits, LogFormat, Network, Rate, TlsFiles};
+use tidegate_server::retention::Retention;
 use tidegate_server::stream::{Declaration, DeclarationError};
 use toml::Spanned;
 use toml::de::DeValue;
@@ -235,6 +236,8 @@ struct WrittenStream {
     epoch: u64,
     #[serde(default)]
     webhooks: Vec<String>,
+    #[serde(default)]
+    retention: Retention,
 }
 
 impl Config {
@@ -406,13 +409,15 @@ fn declarations<'a>(
             }
         };
         let (written, places) = entry.read::<WrittenStream>()?;
-        let WrittenStream { name, tick, epoch, webhooks } = written;
+        let WrittenStream { name, tick, epoch, webhooks, retention } = written;
         let name_span = name.span();
-        let declaration = Declaration { name: name.into_inner(), tick, epoch, spec: spec.stream.clone(), webhooks };
+        let (name, spec_given) = (name.into_inner(), spec.stream.clone());
+        let declaration = Declaration { name, tick, epoch, spec: spec_given, webhooks, retention };
         match declaration.check() {
             Ok(()) => {}
             Err(DeclarationError::Spec(error)) => return Err(spec.refused(&error).into()),
             Err(error @ DeclarationError::Webhook { .. }) => return Err(places.error(Some("webhooks"), error).into()),
+            Err(error @ DeclarationError::Retention(_)) => return Err(places.error(Some("retention"), error).into()),
             Err(error) => return Err(table.error_at(&name_span, None, error).into()),
         }
         if declarations.iter().any(|other| other.name == declaration.name) {

@@ -1,5 +1,6 @@
 //! Opens the store, the marks and the keys of a service.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use tidegate_server::store::{PostgresStore, SqliteStore, Store, StoreError};
 
 use super::config::{Config, Place};
 use crate::failure::Failure;
-use tidegate_release::files::{hexadecimal, read_key, write_private};
+use tidegate_release::files::{hexadecimal, read_key, sync_folder_of, write_private};
 
 /// Lease of a stream in milliseconds. After a crash, another service waits that long; the same service does not.
 const LEASE: u64 = 10_000;
@@ -81,9 +82,9 @@ pub(crate) fn tools(config: &Config) -> Result<Tools, Failure> {
 }
 
 /// Returns the service's identity as a lease holder. It is stable, so a restarted service does not wait for its own
-/// lease. The folder is locked, and a copy of it cannot repeat what this service has already done.
+/// lease. The folder is locked, and a copy of it is refused until its marks are adopted, under a [new name](new_holder).
 fn holder(state: &Path) -> Result<String, Failure> {
-    let path = state.join("holder");
+    let path = state.join(HOLDER);
     if let Some(name) = read_key(&path)? {
         return Ok(hexadecimal(&name));
     }
@@ -92,4 +93,19 @@ fn holder(state: &Path) -> Result<String, Failure> {
     let name = hexadecimal(&name);
     write_private(&path, &format!("{name}\n"))?;
     Ok(name)
+}
+
+/// The file with the identity as a lease holder.
+const HOLDER: &str = "holder";
+
+/// Makes the service a new lease holder. Under the old name, a copy of its folder and the original would drive the same
+/// streams under one fencing token.
+pub(crate) fn new_holder(state: &Path) -> Result<(), Failure> {
+    let path = state.join(HOLDER);
+    match std::fs::remove_file(&path).and_then(|()| sync_folder_of(&path)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Failure::run(format_args!("{}: {error}", path.display())))
+        }
+        _ => Ok(()),
+    }
 }

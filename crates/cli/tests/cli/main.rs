@@ -6,6 +6,7 @@ mod audit;
 mod channel;
 mod crash;
 mod demo;
+mod deploy;
 mod device;
 mod exact;
 mod families;

@@ -16,7 +16,7 @@ use crate::service::{Home, Serving, stream};
 use crate::{assert_refused, command, stderr, stdout};
 
 /// Sends a request to a service, and returns the answer.
-fn ask(url: &str, path: &str, token: &str) -> String {
+pub(crate) fn ask(url: &str, path: &str, token: &str) -> String {
     let mut stream = TcpStream::connect(url.strip_prefix("http://").unwrap()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     let request =
@@ -254,7 +254,7 @@ fn few_files_leave_room_for_streams() {
 }
 
 /// Waits until all streams are open: a service answers before that.
-fn await_ready(serving: &Serving) {
+pub(crate) fn await_ready(serving: &Serving) {
     let until = Instant::now() + Duration::from_secs(10);
     while !ask(&serving.url, "/readyz", "").starts_with("HTTP/1.1 200") {
         assert!(Instant::now() < until, "not ready within ten seconds");

@@ -472,8 +472,12 @@ fn marks_that_are_a_copy_are_refused_until_their_operator_knows_better() {
     assert!(stderr(&refused).contains("--adopt-marks"), "{}", stderr(&refused));
     fs::remove_file(&marks).unwrap();
     assert!(stderr(&home.run("serve")).contains("there are no high-water marks"));
+    let holder = || fs::read_to_string(home.folder.file("home/state/holder")).unwrap();
+    let before = holder();
     assert!(home.run("restore --adopt-marks").status.success());
     assert_eq!(home.serve().terminate().0, Some(0));
+    // The original, if it still runs, holds leases under another name: no fencing token is shared.
+    assert_ne!(holder(), before);
 }
 
 /// The command under a `/proc` that shows processes only, as `ProcSubset=pid` makes it; `None` where this machine

@@ -6,7 +6,7 @@ use tidegate::spec::StreamSpec;
 
 use super::group::Port;
 use super::state::unreadable;
-use super::suspicion::suspicions;
+use super::suspicion::{Suspicion, suspicions};
 use super::{DriveError, Driver, DriverEvent, Next};
 use crate::store::OpenQuestion;
 
@@ -44,12 +44,13 @@ impl Driver {
         }
         let step = self.stream.open(timestamp)?;
         (self.last, self.round) = (Some(timestamp), 0);
+        self.suspicious.clear();
         self.commit_step(port, step, events).await.map(|()| None)
     }
 
     /// Estimates frequencies from the counts of the open questions, and reports implausible ones.
     fn estimate(
-        &self,
+        &mut self,
         counts: &[Option<Aggregate>],
         events: &mut Vec<DriverEvent>,
     ) -> Result<Vec<Option<Estimate>>, DriveError> {
@@ -67,6 +68,11 @@ impl Driver {
                 #[allow(clippy::cast_precision_loss)] // an expectation
                 let expected = question.cohort.share() * spec.population().unwrap_or(0) as f64;
                 let found = suspicions(estimate, expected);
+                for kind in found.iter().map(Suspicion::kind) {
+                    if !self.suspicious.contains(&kind) {
+                        self.suspicious.push(kind);
+                    }
+                }
                 events.extend(found.into_iter().map(|suspicion| DriverEvent::Suspicious {
                     timestamp,
                     phase,

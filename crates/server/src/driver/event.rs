@@ -24,6 +24,8 @@ pub enum DriverEvent {
     /// Releases were committed, but not yet published.
     Released {
         timestamp: u64,
+        /// End of the timestamp, in seconds since 1970.
+        through: u64,
         releases: usize,
         /// Largest budget that one user spent.
         spent: Option<Epsilon>,

@@ -30,6 +30,7 @@ mod suspicion;
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use serde::Serialize;
 use tidegate::kernel::{Randomness, VaultKey, Window};
 use tidegate::mechanisms::Family;
 use tidegate::release::Release;
@@ -43,7 +44,7 @@ use state::{SavedState, VERSION, encode, load, save_stream, unreadable};
 pub use event::{DriveError, DriverEvent};
 pub use group::{Turn, drive_together};
 pub use state::{first_state, progress};
-pub use suspicion::Suspicion;
+pub use suspicion::{Suspicion, SuspicionKind};
 
 use crate::ingest::event_buffer::EventBuffer;
 pub use crate::store::mark::{HighWater, Mark};
@@ -110,11 +111,23 @@ pub struct Driver {
     /// Wall clock against monotonic clock, and the run of the latter.
     pace: Option<(ClockGuard, [u8; 16])>,
     open: Vec<OpenQuestion>,
+    /// What was suspicious about the reports of the timestamp.
+    suspicious: Vec<SuspicionKind>,
     version: u64,
     published: u64,
     finished: bool,
     /// Only ticks that begin after this moment are complete: earlier events may be lost.
     whole_from: u64,
+}
+
+/// A release, as it is stored.
+#[derive(Serialize)]
+struct RecordedRelease<'a> {
+    #[serde(flatten)]
+    release: &'a Release,
+    /// What is suspicious about its reports; `None` where there are no reports of devices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    suspicious: Option<&'a [SuspicionKind]>,
 }
 
 /// How long a stream that is not running sleeps, in milliseconds.
@@ -164,7 +177,7 @@ impl Driver {
         }
         let declaration: Declaration =
             serde_json::from_str(&found.declaration).map_err(|error| unreadable(stream, error))?;
-        let SavedState { version: _, last, not_before, due, round, pace, stream: saved } = load(&found)?;
+        let SavedState { version: _, last, not_before, due, round, pace, stream: saved, suspicious } = load(&found)?;
         let running = declaration.load_stream(&saved, tools.key.as_deref())?;
         if !declaration.is_curated()
             && !running.open_questions().iter().eq(found.open.iter().map(|open| &open.question))
@@ -191,6 +204,7 @@ impl Driver {
             round,
             pace,
             open: found.open,
+            suspicious,
             version: found.version,
             published: found.published,
             finished: false,
@@ -379,7 +393,9 @@ impl Driver {
             }
         }
         let record = |release: &Release| {
-            let body = serde_json::to_string(release).map_err(|error| unreadable(stream, error))?;
+            let suspicious = (!self.declaration.is_curated()).then_some(&self.suspicious[..]);
+            let body = RecordedRelease { release, suspicious };
+            let body = serde_json::to_string(&body).map_err(|error| unreadable(stream, error))?;
             Ok(NewRecord { timestamp: release.timestamp, body })
         };
         let records: Vec<NewRecord> = releases.iter().map(record).collect::<Result<_, DriveError>>()?;
@@ -394,10 +410,13 @@ impl Driver {
             round: self.round,
             pace: self.pace,
             stream: save_stream(&self.stream, stream, self.tools.key.as_deref())?,
+            suspicious: self.suspicious.clone(),
         };
         let state = encode(&saved, stream)?;
         let (version, open) = (self.version, self.open.clone());
-        let next = Advance { version, state, open, releases: records, answers };
+        let newest = releases.iter().map(|release| release.timestamp).max();
+        let forget = newest.and_then(|newest| self.declaration.retention.first_kept(self.declaration.tick, newest));
+        let next = Advance { version, state, open, releases: records, answers, forget };
         self.refuse_older_store()?;
         port.write(Write::Advance { lease: self.lease.clone(), next }).await?;
         self.version += 1;
@@ -405,7 +424,8 @@ impl Driver {
         if let Some(last) = releases.last() {
             let spent = releases.iter().filter_map(|release| release.spent.most()).max();
             let (timestamp, left) = (last.timestamp, self.budget_left());
-            events.push(DriverEvent::Released { timestamp, releases: releases.len(), spent, left });
+            let through = self.schedule.ends(timestamp) / 1_000;
+            events.push(DriverEvent::Released { timestamp, through, releases: releases.len(), spent, left });
         }
         Ok(())
     }

@@ -7,11 +7,14 @@ use tidegate::kernel::VaultKey;
 use tidegate::stream::Stream;
 use tidegate_device::clock::ClockGuard;
 
-use super::DriveError;
+use super::{DriveError, SuspicionKind};
 use crate::store::{Mark, StreamRecord};
 use crate::stream::Declaration;
 
-pub(super) const VERSION: u16 = 2;
+pub(super) const VERSION: u16 = 3;
+
+/// Version of the states without `suspicious`, which are read.
+const UNSUSPECTED: u16 = 2;
 
 /// The fields' order is the saved form.
 #[derive(Serialize, Deserialize)]
@@ -24,6 +27,7 @@ pub(super) struct SavedState {
     pub(super) round: u64,
     pub(super) pace: Option<(ClockGuard, [u8; 16])>,
     pub(super) stream: Vec<u8>,
+    pub(super) suspicious: Vec<SuspicionKind>,
 }
 
 /// Encodes the first state of a stream, for [`Store::create`](crate::store::Store::create).
@@ -35,7 +39,9 @@ pub(super) struct SavedState {
 pub fn first_state(declaration: &Declaration, not_before: u64, key: Option<&VaultKey>) -> Result<Vec<u8>, DriveError> {
     declaration.check()?;
     let stream = save_stream(&declaration.new_stream()?, &declaration.name, key)?;
-    let saved = SavedState { version: VERSION, last: None, not_before, due: None, round: 0, pace: None, stream };
+    let suspicious = Vec::new();
+    let saved =
+        SavedState { version: VERSION, last: None, not_before, due: None, round: 0, pace: None, stream, suspicious };
     encode(&saved, &declaration.name)
 }
 
@@ -50,11 +56,15 @@ pub fn progress(stream: &StreamRecord) -> Result<Mark, DriveError> {
 pub(super) fn load(stream: &StreamRecord) -> Result<SavedState, DriveError> {
     let (version, _): (u16, _) =
         postcard::take_from_bytes(&stream.state).map_err(|error| unreadable(&stream.name, error))?;
-    if version != VERSION {
-        let problem = format!("its version is {version}, and this program reads version {VERSION}");
-        return Err(unreadable(&stream.name, problem));
+    match version {
+        VERSION => decode(&stream.state, &stream.name),
+        // The list comes last, and an empty one is a zero.
+        UNSUSPECTED => decode(&[&stream.state[..], &[0]].concat(), &stream.name),
+        _ => {
+            let problem = format!("its version is {version}, and this program reads versions up to {VERSION}");
+            Err(unreadable(&stream.name, problem))
+        }
     }
-    decode(&stream.state, &stream.name)
 }
 
 pub(super) fn encode(value: &impl Serialize, stream: &str) -> Result<Vec<u8>, DriveError> {

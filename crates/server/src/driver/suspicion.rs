@@ -1,5 +1,6 @@
 //! Statistical signs that devices do not follow their oracle: data poisoning.
 
+use serde::{Deserialize, Serialize};
 use tidegate::kernel::oracle::Estimate;
 
 /// An implausible property of a question's counts.
@@ -16,6 +17,36 @@ pub enum Suspicion {
     },
     /// Far more reports than devices.
     Crowd { reports: u64, expected: f64 },
+}
+
+/// Kind of a [`Suspicion`], as releases name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+#[allow(missing_docs)]
+pub enum SuspicionKind {
+    Frequency,
+    Crowd,
+}
+
+impl SuspicionKind {
+    /// Returns its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Frequency => "frequency",
+            Self::Crowd => "crowd",
+        }
+    }
+}
+
+impl Suspicion {
+    /// Returns its kind.
+    pub const fn kind(&self) -> SuspicionKind {
+        match self {
+            Self::Frequency { .. } => SuspicionKind::Frequency,
+            Self::Crowd { .. } => SuspicionKind::Crowd,
+        }
+    }
 }
 
 /// Threshold in standard deviations, with a union bound over the cells: a false alarm has probability 10^-6.

@@ -16,7 +16,7 @@
 //! | `tls` | certificate and key |
 //! | `readiness` | checks of readiness |
 //! | [`certificate`] | check of a certificate |
-//! | `telemetry`, `logs` | metrics and logs |
+//! | `telemetry`, `vitals`, `logs` | metrics and logs |
 //! | `webhook` | webhooks |
 //!
 //! ```no_run
@@ -51,6 +51,7 @@ mod schemas;
 mod shares;
 mod telemetry;
 mod tls;
+mod vitals;
 mod webhook;
 
 use std::fmt;
@@ -245,6 +246,8 @@ struct App {
     /// Threads that compute, one for each processor.
     processors: Arc<Semaphore>,
     readiness: Readiness,
+    /// The turn to measure the store.
+    measuring: Arc<Semaphore>,
     /// True when the service stops, which ends all waiting requests.
     stopping: watch::Receiver<bool>,
     queries: QueryCache,
@@ -286,6 +289,7 @@ impl App {
             readers: Arc::new(Semaphore::new(READERS)),
             processors: Arc::new(Semaphore::new(available_parallelism().map_or(1, usize::from))),
             readiness: Readiness::default(),
+            measuring: Arc::new(Semaphore::new(1)),
             stopping,
             queries: QueryCache::default(),
             settings,
@@ -324,6 +328,7 @@ pub async fn serve(
 ) -> Result<(), ServeError> {
     let Listeners { main, monitoring } = listeners.into();
     let tls = settings.tls.clone().map(Tls::load).transpose()?.map(Arc::new);
+    settings.tls.iter().for_each(|files| telemetry.vitals().certificate(files));
     telemetry.attach(&service);
     let (stopping, stopped) = watch::channel(false);
     let (limits, proxies) = (settings.limits, settings.proxies.clone());
@@ -420,12 +425,15 @@ fn reload_on_hangup(tls: Option<Arc<Tls>>, app: Arc<App>) {
         let app = Arc::downgrade(&app);
         tokio::spawn(async move {
             while hangup.recv().await.is_some() {
+                let Some(app) = app.upgrade() else { return };
                 match tls.as_ref().map(|tls| tls.reload()) {
                     None => {}
-                    Some(Ok(())) => tracing::info!("certificate and key were reloaded"),
+                    Some(Ok(())) => {
+                        tracing::info!("certificate and key were reloaded");
+                        app.settings.tls.iter().for_each(|files| app.telemetry.vitals().certificate(files));
+                    }
                     Some(Err(error)) => tracing::error!(%error, "certificate and key were not reloaded"),
                 }
-                let Some(app) = app.upgrade() else { return };
                 // An error means that the program ends.
                 let _ = tokio::task::spawn_blocking(move || app.reload_tokens()).await;
             }

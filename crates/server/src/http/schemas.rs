@@ -36,6 +36,16 @@ pub(super) fn schemas() -> Value {
             "required": ["family", "mechanism", "epsilon"],
             "properties": { "family": { "enum": ["local", "central", "scalar"] }, "mechanism": { "type": "string" } },
         },
+        "retention": {
+            "description": "How long releases and answers are kept: the last timestamps, or those of the last time. By \
+                            default all.",
+            "type": "object",
+            "properties": {
+                "timestamps": { "type": "integer", "minimum": 1, "maximum": u64::MAX },
+                "age": { "type": "string", "examples": ["90d"] },
+            },
+            "additionalProperties": false,
+        },
         "webhooks": { "type": "array", "items": { "type": "string", "pattern": "^https?://" } },
     });
     let mut shown = declared.clone();
@@ -186,6 +196,10 @@ pub(super) fn schemas() -> Value {
                     ],
                 },
                 "reports": number(),
+                "suspicious": {
+                    "description": "Signs that reports were poisoned; missing for streams of a curator.",
+                    "type": "array", "items": { "enum": ["frequency", "crowd"] },
+                },
                 "seeded": {
                     "description": "Whether its randomness comes from a seed; false where it is missing.",
                     "type": "boolean",

@@ -15,22 +15,25 @@ use prometheus_client::registry::Registry;
 use serde_json::json;
 use tidegate_device::api::Receipt;
 
+use super::vitals::Vitals;
 use super::webhook::{Outcome, Trigger, WebhookSettings, Webhooks};
 use crate::driver::{DriveError, DriverEvent, Suspicion};
 use crate::ingest::ReportError;
 use crate::service::{Observer, Service};
 use crate::store::BatchRejection;
 
-type One = [(&'static str, String); 1];
+pub(super) type One = [(&'static str, String); 1];
 type Two = [(&'static str, String); 2];
 type Three = [(&'static str, String); 3];
-type Level = Gauge<f64, AtomicU64>;
+pub(super) type Level = Gauge<f64, AtomicU64>;
+pub(super) type Whole = Gauge<i64, AtomicI64>;
 
 /// Metrics, logs and webhooks of a service. It is the service's [`Observer`].
 #[derive(Debug)]
 pub struct Telemetry {
     registry: Registry,
     meters: Arc<Meters>,
+    vitals: Vitals,
     webhooks: Webhooks,
 }
 
@@ -44,8 +47,7 @@ pub(super) struct Meters {
     skipped: Family<One, Counter>,
     failures: Family<One, Counter>,
     lag: Family<One, Level>,
-    overdue: Family<One, Level>,
-    version: Family<One, Gauge<i64, AtomicI64>>,
+    version: Family<One, Whole>,
     spent: Family<One, Level>,
     left: Family<One, Level>,
     store: Family<One, Histogram>,
@@ -60,7 +62,7 @@ fn seconds() -> Histogram {
     Histogram::new([0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0])
 }
 
-const fn stream(stream: String) -> One {
+pub(super) const fn stream(stream: String) -> One {
     [("stream", stream)]
 }
 
@@ -79,7 +81,6 @@ impl Telemetry {
             skipped: Family::default(),
             failures: Family::default(),
             lag: Family::default(),
-            overdue: Family::default(),
             version: Family::default(),
             spent: Family::default(),
             left: Family::default(),
@@ -91,15 +92,15 @@ impl Telemetry {
         });
         let mut registry = Registry::with_prefix("tidegate");
         meters.register(&mut registry);
+        let vitals = Vitals::default();
+        vitals.register(&mut registry);
         let webhooks = Webhooks::start(webhooks, Arc::clone(&meters))?;
-        Ok(Arc::new(Self { registry, meters, webhooks }))
+        Ok(Arc::new(Self { registry, meters, vitals, webhooks }))
     }
 
     /// Returns all metrics in the OpenMetrics format.
     pub fn text(&self, service: &Service) -> String {
-        for (name, late) in service.overdue() {
-            self.meters.overdue.get_or_create(&stream(name.as_ref().to_owned())).set(late.as_secs_f64());
-        }
+        self.vitals.measure(service);
         let mut text = String::new();
         // Writing to a string cannot fail.
         let _ = encode(&mut text, &self.registry);
@@ -108,6 +109,10 @@ impl Telemetry {
 
     pub(super) fn meters(&self) -> &Meters {
         &self.meters
+    }
+
+    pub(super) const fn vitals(&self) -> &Vitals {
+        &self.vitals
     }
 
     /// Sends answers of this service's monitors to webhooks.
@@ -134,8 +139,6 @@ impl Meters {
         registry.register("driver_errors", "Times that a stream's driver stopped", self.failures.clone());
         let help = "How late the last release of a stream of devices was, in seconds";
         registry.register("tick_lag_seconds", help, self.lag.clone());
-        let help = "How late the next step of a stream of devices is at present, in seconds";
-        registry.register("step_overdue_seconds", help, self.overdue.clone());
         registry.register("published_version", "Up to which version a stream is published", self.version.clone());
         let help = "What the last release cost the user who spent most, in epsilon";
         registry.register("epsilon_spent", help, self.spent.clone());
@@ -194,7 +197,7 @@ impl Observer for Telemetry {
                 tracing::debug!(stream = name, timestamp, phase, reports, "reports were counted");
             }
             DriverEvent::Suspicious { timestamp, phase, suspicion } => {
-                let (kind, body) = describe(suspicion);
+                let (kind, body) = (suspicion.kind().name(), describe(suspicion));
                 tracing::warn!(stream = name, timestamp, phase, kind, "devices seem not to follow their oracle");
                 let labels = [("stream", name.to_owned()), ("kind", kind.to_owned())];
                 meters.suspicious.get_or_create(&labels).inc();
@@ -203,8 +206,9 @@ impl Observer for Telemetry {
                 });
                 self.webhooks.send(Trigger::Suspicion { stream: name.to_owned(), body: body.to_string() });
             }
-            DriverEvent::Released { timestamp, releases, spent, left, .. } => {
+            DriverEvent::Released { timestamp, through, releases, spent, left } => {
                 tracing::info!(stream = name, timestamp, releases, "released");
+                self.vitals.released_through(name, *through);
                 meters.releases.get_or_create(&label).inc_by(*releases as u64);
                 meters.spent.get_or_create(&label).set(spent.map_or(0.0, |spent| spent.as_f64()));
                 if let Some(left) = left {
@@ -264,13 +268,12 @@ impl Observer for Telemetry {
     }
 }
 
-fn describe(suspicion: &Suspicion) -> (&'static str, serde_json::Value) {
+fn describe(suspicion: &Suspicion) -> serde_json::Value {
+    let of = suspicion.kind().name();
     match suspicion {
         Suspicion::Frequency { cell, estimate, deviations } => {
-            ("frequency", json!({ "of": "frequency", "cell": cell, "estimate": estimate, "deviations": deviations }))
+            json!({ "of": of, "cell": cell, "estimate": estimate, "deviations": deviations })
         }
-        Suspicion::Crowd { reports, expected } => {
-            ("crowd", json!({ "of": "crowd", "reports": reports, "expected": expected }))
-        }
+        Suspicion::Crowd { reports, expected } => json!({ "of": of, "reports": reports, "expected": expected }),
     }
 }

@@ -4,6 +4,7 @@
 //! the next transaction takes all of them. A batch is acknowledged when its transaction is durable.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Instant;
 
@@ -31,17 +32,29 @@ pub(crate) struct Pending {
 /// Queues a batch and waits until it is durable.
 pub(crate) async fn commit(
     queue: SyncSender<Pending>,
+    queued: &AtomicUsize,
     admission: Arc<Admission>,
     batch: ReportBatch,
 ) -> Result<Receipt, ReportError> {
     let (reply, outcome) = oneshot::channel();
-    queue.try_send(Pending { admission, batch, reply }).map_err(|_| ReportError::Busy)?;
+    // Before it is sent: the writer may take it at once.
+    queued.fetch_add(1, Ordering::AcqRel);
+    if queue.try_send(Pending { admission, batch, reply }).is_err() {
+        queued.fetch_sub(1, Ordering::AcqRel);
+        return Err(ReportError::Busy);
+    }
     drop(queue);
     outcome.await.unwrap_or(Err(ReportError::Store))
 }
 
 /// Writes batches until the last sender is gone. This is the body of the writer thread.
-pub(crate) fn write_groups(store: &dyn Store, source: &str, queue: &Receiver<Pending>, observer: &dyn Observer) {
+pub(crate) fn write_groups(
+    store: &dyn Store,
+    source: &str,
+    queue: &Receiver<Pending>,
+    queued: &AtomicUsize,
+    observer: &dyn Observer,
+) {
     while let Ok(first) = queue.recv() {
         let mut bytes = first.batch.reports().len();
         let (mut batches, mut waiting) = (vec![first.batch], vec![(first.admission, first.reply)]);
@@ -51,6 +64,7 @@ pub(crate) fn write_groups(store: &dyn Store, source: &str, queue: &Receiver<Pen
             batches.push(batch);
             waiting.push((admission, reply));
         }
+        queued.fetch_sub(batches.len(), Ordering::AcqRel);
         let began = Instant::now();
         let outcomes = store.accept(source, &batches);
         observer.committed(batches.len(), began.elapsed());

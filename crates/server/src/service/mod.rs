@@ -13,7 +13,7 @@ mod run;
 use std::collections::HashMap;
 use std::fmt;
 use std::num::NonZero;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
@@ -119,6 +119,25 @@ pub struct Overview {
     pub problem: Option<String>,
 }
 
+/// State of a stream, for metrics.
+#[derive(Clone, Debug)]
+pub struct StreamState {
+    /// Name of the stream.
+    pub name: Arc<str>,
+    /// Length of a timestamp, in seconds.
+    pub tick: u64,
+    /// Status that its operator has set.
+    pub status: Status,
+    /// Whether a trusted curator sees raw values.
+    pub is_curated: bool,
+    /// Whether this process drives it.
+    pub is_driven: bool,
+    /// Whether it is stopped or stalled.
+    pub has_problem: bool,
+    /// How late its next step is. For a curated stream that may depend on the number of events, so it is `None`.
+    pub overdue: Option<Duration>,
+}
+
 /// All streams of a store, running.
 #[derive(Debug)]
 pub struct Service {
@@ -128,6 +147,8 @@ pub struct Service {
     observer: Arc<dyn Observer>,
     streams: RwLock<HashMap<String, Arc<StreamHandle>>>,
     commit_queue: Mutex<Option<SyncSender<Pending>>>,
+    /// Batches in the queue.
+    queued: Arc<AtomicUsize>,
     agenda: Arc<Agenda>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     stopping: AtomicBool,
@@ -189,6 +210,7 @@ impl Service {
             clock: settings.clock,
             streams: RwLock::default(),
             commit_queue: Mutex::new(Some(sender)),
+            queued: Arc::default(),
             agenda: Arc::new(Agenda::new(drivers())),
             threads: Mutex::default(),
             stopping: AtomicBool::new(false),
@@ -202,8 +224,8 @@ impl Service {
     /// Starts the threads before anything is stored, then stores the declarations and opens all streams.
     fn start_all(&self, declarations: &[Declaration], batches: Receiver<Pending>) -> Result<(), ServiceError> {
         let (store, source) = (Arc::clone(&self.tools.store), self.tools.holder.clone());
-        let observer = Arc::clone(&self.observer);
-        self.spawn("writer", move || write_groups(&*store, &source, &batches, &*observer))?;
+        let (observer, queued) = (Arc::clone(&self.observer), Arc::clone(&self.queued));
+        self.spawn("writer", move || write_groups(&*store, &source, &batches, &queued, &*observer))?;
         for number in 0..drivers() {
             let (agenda, tools) = (Arc::clone(&self.agenda), self.tools.clone());
             let (clock, observer, mut random) = (self.clock, Arc::clone(&self.observer), SystemRandom::new()?);
@@ -241,7 +263,8 @@ impl Service {
         self.streams.read().unwrap_or_else(PoisonError::into_inner).get(stream).cloned()
     }
 
-    /// Creates a stream. If it exists and promises the same, replaces its queries, monitors and webhooks. Blocks.
+    /// Creates a stream. If it exists and promises the same, replaces its queries, monitors, webhooks and retention.
+    /// Blocks.
     ///
     /// # Errors
     /// An invalid declaration, or one that changes what the stream promises.
@@ -250,7 +273,7 @@ impl Service {
         self.start_stream(&declaration.name)
     }
 
-    /// Stores declarations: new streams, or other queries, monitors and webhooks of those that exist.
+    /// Stores declarations: new streams, or other queries, monitors, webhooks and retention of those that exist.
     fn record(&self, declarations: &[Declaration]) -> Result<(), ServiceError> {
         for group in declarations.chunks(GROUP) {
             let rows: Vec<_> = group.iter().map(|declaration| self.first_row(declaration)).collect::<Result<_, _>>()?;
@@ -352,12 +375,36 @@ impl Service {
         })
     }
 
-    /// Returns how late the next step of each stream of devices is. For a curated stream that may depend on the number
-    /// of events.
-    pub fn overdue(&self) -> Vec<(Arc<str>, Duration)> {
-        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
-        let of_devices = streams.values().filter(|handle| handle.buffer.is_none());
-        of_devices.map(|handle| (Arc::clone(&handle.name), self.agenda.overdue(&handle.name))).collect()
+    /// Returns the states of all streams, for metrics.
+    pub fn states(&self) -> Vec<StreamState> {
+        let streams: Vec<_> = self.streams.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        let state = |handle: Arc<StreamHandle>| {
+            let overdue = self.agenda.overdue(&handle.name);
+            let view = lock(&handle.view);
+            StreamState {
+                name: Arc::clone(&handle.name),
+                tick: view.declaration.tick.get(),
+                status: view.status,
+                is_curated: handle.buffer.is_some(),
+                is_driven: view.driven,
+                has_problem: view.problem.is_some() || overdue > STALLED,
+                overdue: handle.buffer.is_none().then_some(overdue),
+            }
+        };
+        streams.into_iter().map(state).collect()
+    }
+
+    /// Returns the number of batches of reports that wait for the store.
+    pub fn queued(&self) -> usize {
+        self.queued.load(Ordering::Acquire)
+    }
+
+    /// Returns the size of the store, in bytes. Blocks.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub fn store_bytes(&self) -> Result<u64, StoreError> {
+        self.tools.store.bytes()
     }
 
     /// Returns the signed policy of a stream, as JSON; `None` for an unknown or curated stream.
@@ -416,7 +463,7 @@ impl Service {
         })?;
         let queue = lock(&self.commit_queue).clone();
         match (queue, admission) {
-            (Some(queue), Some(admission)) => commit(queue, admission, batch).await,
+            (Some(queue), Some(admission)) => commit(queue, &self.queued, admission, batch).await,
             _ => Err(ReportError::Busy),
         }
     }
@@ -448,12 +495,12 @@ impl Service {
         self.tools.store.records(stream, kind, filter)
     }
 
-    /// Returns the number of the last published record; zero where there is none. Blocks.
+    /// Returns the number of the published record after which there are `later` ones; zero where there is none. Blocks.
     ///
     /// # Errors
     /// Errors of the store.
-    pub fn latest(&self, stream: &str, kind: RecordKind) -> Result<u64, StoreError> {
-        self.tools.store.latest(stream, kind)
+    pub fn latest(&self, stream: &str, kind: RecordKind, later: u64) -> Result<u64, StoreError> {
+        self.tools.store.latest(stream, kind, later)
     }
 
     /// Checks that reports can be accepted, and that their streams can be driven and published. Blocks.

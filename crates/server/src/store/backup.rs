@@ -12,7 +12,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::row::{StreamRow, kind_code, read_record, record_columns};
 use super::sqlite::{
-    Fault, SqliteStore, find_stream, io_failed, load_question, make_file, read_questions, read_state, sync_folder,
+    Fault, SqliteStore, io_failed, load_question, make_file, read_questions, read_state, stream_rows, sync_folder,
 };
 use super::{RecordKind, StoreError, schema};
 
@@ -25,7 +25,7 @@ pub struct StreamSummary {
     pub version: u64,
     /// Last published version.
     pub published: u64,
-    /// Number of releases.
+    /// How many releases are kept.
     pub releases: u64,
     /// Its declaration, as JSON.
     pub declaration: String,
@@ -79,7 +79,7 @@ impl SqliteStore {
     pub fn verify(&self) -> Result<Vec<StreamSummary>, StoreError> {
         self.read_on("verify", |connection| {
             let transaction = connection.unchecked_transaction()?;
-            verify(&transaction)
+            verify(&transaction, schema::KNOWN)
         })
     }
 }
@@ -93,7 +93,7 @@ pub fn check_backup(path: &Path) -> Result<Vec<StreamSummary>, StoreError> {
         let connection = open_read_only(path)?;
         match schema::found(&connection)?? {
             0 => Err(StoreError::Damaged(format!("{} is empty", path.display())).into()),
-            _ => verify(&connection),
+            schema => verify(&connection, schema),
         }
     };
     checked().map_err(|fault: Fault| fault.explain("check of a backup", false).0)
@@ -113,7 +113,7 @@ fn open_read_only(path: &Path) -> Result<Connection, Fault> {
     Ok(Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)?)
 }
 
-fn verify(connection: &Connection) -> Result<Vec<StreamSummary>, Fault> {
+fn verify(connection: &Connection, schema: u32) -> Result<Vec<StreamSummary>, Fault> {
     for pragma in ["integrity_check", "foreign_key_check"] {
         let mut statement = connection.prepare(&format!("PRAGMA {pragma}"))?;
         let mut rows = statement.query([])?;
@@ -124,25 +124,28 @@ fn verify(connection: &Connection) -> Result<Vec<StreamSummary>, Fault> {
             }
         }
     }
-    let mut statement = connection.prepare("SELECT name FROM streams ORDER BY name")?;
-    let names = statement.query_map([], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
     let mut found = Vec::new();
-    for name in names {
-        let row =
-            find_stream(connection, &name)?.ok_or_else(|| StoreError::Damaged(format!("stream {name} is gone")))?;
+    for row in stream_rows(connection, schema)? {
         read_state(connection, &row)?;
         for question in read_questions(connection, &row)? {
             load_question(connection, &question)?;
         }
-        verify_records(connection, &row, RecordKind::Release, row.releases)?;
-        verify_records(connection, &row, RecordKind::Answer, row.answers)?;
-        let (version, published, releases) = (row.version, row.published, row.releases);
-        found.push(StreamSummary { stream: name, version, published, releases, declaration: row.declaration });
+        verify_records(connection, &row, RecordKind::Release, row.releases, row.releases_kept)?;
+        verify_records(connection, &row, RecordKind::Answer, row.answers, row.answers_kept)?;
+        let (version, published, releases) = (row.version, row.published, row.releases_kept);
+        found.push(StreamSummary { stream: row.name, version, published, releases, declaration: row.declaration });
     }
     Ok(found)
 }
 
-fn verify_records(connection: &Connection, stream: &StreamRow, kind: RecordKind, expected: u64) -> Result<(), Fault> {
+/// Verifies the records of a kind: how many there are, and that the numbers grow up to the last.
+fn verify_records(
+    connection: &Connection,
+    stream: &StreamRow,
+    kind: RecordKind,
+    last: u64,
+    expected: u64,
+) -> Result<(), Fault> {
     let name = &stream.name;
     let mut statement = connection.prepare_cached(concat!(
         "SELECT ",
@@ -150,12 +153,14 @@ fn verify_records(connection: &Connection, stream: &StreamRow, kind: RecordKind,
         " FROM records WHERE stream = ?1 AND kind = ?2 ORDER BY number"
     ))?;
     let mut rows = statement.query((stream.number, kind_code(kind)))?;
-    let mut count = 0;
+    let (mut count, mut before) = (0, 0);
     while let Some(row) = rows.next()? {
         count += 1;
-        if read_record(row, name, kind)?.number != count {
-            return Err(StoreError::Damaged(format!("record {count} of {name} is gone")).into());
+        let number = read_record(row, name, kind)?.number;
+        if number <= before || number > last {
+            return Err(StoreError::Damaged(format!("record {number} of {name} was never written")).into());
         }
+        before = number;
     }
     if count != expected {
         return Err(StoreError::Damaged(format!("{name} has {expected} records, but {count} are there")).into());

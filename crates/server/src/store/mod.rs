@@ -63,6 +63,9 @@ pub use types::{
     Status, StreamRecord, Write, Written,
 };
 
+/// Most records of a kind that one version adds.
+pub const NUMBERS_PER_VERSION: u64 = 1 << 20;
+
 /// Storage of streams, reports and releases. See [the module](self) for its contract.
 pub trait Store: Send + Sync + fmt::Debug {
     /// Makes changes of any streams durable together, each all or nothing. Returns the outcome of each, in order.
@@ -161,7 +164,7 @@ pub trait Store: Send + Sync + fmt::Debug {
     }
 
     /// Stores the next state of a stream with its questions, releases and answers. Deletes the reports and counts of
-    /// questions that are not open any more.
+    /// questions that are not open any more, and the records that it [forgets](Advance::forget).
     ///
     /// # Errors
     /// [`StoreError::Stale`].
@@ -178,7 +181,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     }
 
     /// Replaces the state of a stream by one of a later version, on an operator's decision after a restored backup.
-    /// Deletes its open questions, and ends its lease.
+    /// Deletes its open questions, ends its lease, and leaves out [`NUMBERS_PER_VERSION`] numbers of records for each
+    /// version in between: those were published with other records.
     ///
     /// # Errors
     /// [`StoreError::NoStream`], and [`StoreError::Stale`] where the stream has that version already.
@@ -190,11 +194,20 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// [`StoreError::NoStream`].
     fn records(&self, stream: &str, kind: RecordKind, filter: &RecordFilter) -> Result<Vec<Record>, StoreError>;
 
-    /// Returns the number of the last published record of a kind; zero where there is none.
+    /// Returns the number of the published record of a kind after which there are `later` ones; zero where there is
+    /// none.
     ///
     /// # Errors
     /// [`StoreError::NoStream`].
-    fn latest(&self, stream: &str, kind: RecordKind) -> Result<u64, StoreError>;
+    fn latest(&self, stream: &str, kind: RecordKind, later: u64) -> Result<u64, StoreError>;
+
+    /// Returns its size in bytes; zero for a store in memory.
+    ///
+    /// # Errors
+    /// Only general errors.
+    fn bytes(&self) -> Result<u64, StoreError> {
+        Ok(0)
+    }
 
     /// Checks that the store can be written to, by a small write.
     ///

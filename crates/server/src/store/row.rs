@@ -7,17 +7,26 @@ use siphasher::sip::SipHasher24;
 use tidegate_kernel::oracle::{Aggregate, AggregateError, MalformedReport, Oracle};
 
 use super::{
-    Advance, BatchRejection, Lease, MergeOutcome, NewStream, OpenQuestion, Record, RecordKind, ReportBatch, Status,
-    StoreError, StreamRecord,
+    Advance, BatchRejection, Lease, MergeOutcome, NUMBERS_PER_VERSION, NewStream, OpenQuestion, Record, RecordKind,
+    ReportBatch, Status, StoreError, StreamRecord,
 };
 
 /// Columns of a stream's row, in the order of [`StreamRow::read`].
 macro_rules! stream_columns {
     () => {
-        "number, name, declaration, policy, status, epoch, holder, until, version, published, releases, said, open, sum"
+        "number, name, declaration, policy, status, epoch, holder, until, version, published, releases, answers, \
+         open, releases_kept, answers_kept, sum"
     };
 }
 pub(super) use stream_columns;
+
+/// The same in the first schema, in the order of [`StreamRow::read_first`].
+macro_rules! first_stream_columns {
+    () => {
+        "number, name, declaration, policy, status, epoch, holder, until, version, published, releases, said, open, sum"
+    };
+}
+pub(super) use first_stream_columns;
 
 /// Columns of a record's row, in the order of [`read_record`].
 macro_rules! record_columns {
@@ -86,12 +95,16 @@ pub(super) struct StreamRow {
     pub(super) until: u64,
     pub(super) version: u64,
     pub(super) published: u64,
-    /// Number of releases; this and the next two find rows that were lost.
+    /// Number of the last release. It never goes back.
     pub(super) releases: u64,
-    /// Number of answers.
+    /// Number of the last answer. It never goes back.
     pub(super) answers: u64,
-    /// Number of questions.
+    /// How many questions there are; this and the next two find rows that were lost.
     pub(super) open: u64,
+    /// How many releases there are.
+    pub(super) releases_kept: u64,
+    /// How many answers there are.
+    pub(super) answers_kept: u64,
 }
 
 /// Longest lease, in milliseconds.
@@ -113,13 +126,29 @@ impl StreamRow {
             releases: 0,
             answers: 0,
             open: 0,
+            releases_kept: 0,
+            answers_kept: 0,
         }
     }
 
     /// Reads a row of [`stream_columns`], and verifies its checksum.
     pub(super) fn read<C: Columns>(row: &C) -> Result<Self, C::Fault> {
+        let stream =
+            Self { releases_kept: row.number(13)?, answers_kept: row.number(14)?, ..Self::read_unchecked(row)? };
+        check(row.integer(15)?, stream.sum(), || format!("stream {}", stream.name))?;
+        Ok(stream)
+    }
+
+    /// Reads a row of [`first_stream_columns`], and verifies its checksum. There, every record is still kept.
+    pub(super) fn read_first<C: Columns>(row: &C) -> Result<Self, C::Fault> {
+        let stream = Self::read_unchecked(row)?;
+        check(row.integer(13)?, stream.sum_of(&stream.first_numbers()), || format!("stream {}", stream.name))?;
+        Ok(Self { releases_kept: stream.releases, answers_kept: stream.answers, ..stream })
+    }
+
+    fn read_unchecked<C: Columns>(row: &C) -> Result<Self, C::Fault> {
         let status = row.text(4)?;
-        let stream = Self {
+        Ok(Self {
             number: row.integer(0)?,
             name: row.text(1)?,
             declaration: row.text(2)?,
@@ -136,17 +165,22 @@ impl StreamRow {
             releases: row.number(10)?,
             answers: row.number(11)?,
             open: row.number(12)?,
-        };
-        check(row.integer(13)?, stream.sum(), || format!("stream {}", stream.name))?;
-        Ok(stream)
+            releases_kept: 0,
+            answers_kept: 0,
+        })
+    }
+
+    fn first_numbers(&self) -> [u64; 7] {
+        [self.epoch, self.until, self.version, self.published, self.releases, self.answers, self.open]
     }
 
     /// Computes the checksum. It leaves out the row's number, which the database assigns.
     pub(super) fn sum(&self) -> i64 {
-        let mut numbers = Vec::new();
-        for number in [self.epoch, self.until, self.version, self.published, self.releases, self.answers, self.open] {
-            numbers.extend_from_slice(&number.to_le_bytes());
-        }
+        self.sum_of(&[&self.first_numbers()[..], &[self.releases_kept, self.answers_kept]].concat())
+    }
+
+    fn sum_of(&self, numbers: &[u64]) -> i64 {
+        let numbers: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
         let holder = self.holder.as_ref().map_or(&b""[..], |holder| holder.as_bytes());
         let (declaration, policy) = (self.declaration.as_bytes(), self.policy.as_bytes());
         let held = [u8::from(self.holder.is_some())];
@@ -229,17 +263,32 @@ impl StreamRow {
         self.version += 1;
         self.open = advance.open.len() as u64;
         let mut records = Vec::with_capacity(advance.releases.len() + advance.answers.len());
-        for (kind, new, count) in [
-            (RecordKind::Release, &advance.releases, &mut self.releases),
-            (RecordKind::Answer, &advance.answers, &mut self.answers),
+        for (kind, new, last, kept) in [
+            (RecordKind::Release, &advance.releases, &mut self.releases, &mut self.releases_kept),
+            (RecordKind::Answer, &advance.answers, &mut self.answers, &mut self.answers_kept),
         ] {
+            if new.len() as u64 > NUMBERS_PER_VERSION {
+                return Err(StoreError::Failed(format!("a version has at most {NUMBERS_PER_VERSION} records")));
+            }
             for record in new {
-                *count += 1;
+                *last += 1;
+                *kept += 1;
                 let (timestamp, body) = (record.timestamp, record.body.clone());
-                records.push((kind, Record { number: *count, version: self.version, timestamp, body }));
+                records.push((kind, Record { number: *last, version: self.version, timestamp, body }));
             }
         }
         Ok(records)
+    }
+
+    /// Notes that records of a kind were deleted.
+    pub(super) fn forget(&mut self, kind: RecordKind, deleted: u64) -> Result<(), StoreError> {
+        let kept = match kind {
+            RecordKind::Release => &mut self.releases_kept,
+            RecordKind::Answer => &mut self.answers_kept,
+        };
+        let left = kept.checked_sub(deleted);
+        *kept = left.ok_or_else(|| StoreError::Damaged(format!("{} has too many records", self.name)))?;
+        Ok(())
     }
 
     /// Publishes up to a version.
@@ -251,12 +300,18 @@ impl StreamRow {
         Ok(())
     }
 
-    /// Moves to a later version under a new epoch that nobody holds.
+    /// Moves to a later version under a new epoch that nobody holds. The numbers of records that the versions in between
+    /// may have published are left out.
     pub(super) fn replace_state(&mut self, version: u64) -> Result<(), StoreError> {
         if version <= self.version {
             return self.stale();
         }
         signed(version)?;
+        let left_out = (version - self.version).saturating_mul(NUMBERS_PER_VERSION);
+        for last in [&mut self.releases, &mut self.answers] {
+            *last = last.saturating_add(left_out);
+            signed(*last)?;
+        }
         (self.version, self.epoch, self.open) = (version, self.epoch + 1, 0);
         (self.holder, self.until) = (None, 0);
         Ok(())

@@ -6,12 +6,19 @@
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::StoreError;
+use super::sqlite::{Fault, stream_rows, update_stream};
 
 /// Schema version of SQLite files that this program writes.
-pub(super) const KNOWN: u32 = 1;
+pub(super) const KNOWN: u32 = 2;
 
 /// Schema version of PostgreSQL databases that this program writes.
-pub(super) const POSTGRES: u32 = 2;
+pub(super) const POSTGRES: u32 = 3;
+
+/// The first one in which identities are a log.
+pub(super) const POSTGRES_LOGGED: u32 = 2;
+
+/// The first one that counts the records that are kept.
+pub(super) const POSTGRES_KEPT: u32 = 3;
 
 /// Application id in the header of an SQLite file: "TGST".
 pub(super) const APPLICATION: i32 = 0x5447_5354;
@@ -155,9 +162,18 @@ ALTER TABLE tidegate.log ALTER COLUMN body SET STORAGE EXTERNAL;
 UPDATE tidegate.meta SET schema = 2;
 ";
 
+/// Numbers of records are counted apart from the records that are kept, since old ones can be deleted. The store then
+/// computes the rows' checksums anew. The new name of a column stops services of earlier versions, which would write
+/// other checksums.
+const KEPT: &str = "
+ALTER TABLE {schema}streams RENAME COLUMN said TO answers;
+ALTER TABLE {schema}streams ADD COLUMN releases_kept {integer} NOT NULL DEFAULT 0;
+ALTER TABLE {schema}streams ADD COLUMN answers_kept {integer} NOT NULL DEFAULT 0;
+";
+
 impl Dialect {
-    /// Writes the common tables in this dialect.
-    fn common(&self) -> String {
+    /// Writes statements in this dialect.
+    fn say(&self, text: &str) -> String {
         [
             ("{schema}", self.schema),
             ("{key}", self.key),
@@ -169,18 +185,20 @@ impl Dialect {
             ("{options}", self.options),
         ]
         .iter()
-        .fold(COMMON.to_owned(), |text, (word, meaning)| text.replace(word, meaning))
+        .fold(text.to_owned(), |text, (word, meaning)| text.replace(word, meaning))
     }
 }
 
 /// Returns the steps from a version on, for SQLite.
 fn sqlite_steps(from: u32) -> impl Iterator<Item = String> {
-    [SQLITE.common() + SQLITE_OWN].into_iter().skip(from as usize)
+    [SQLITE.say(COMMON) + SQLITE_OWN, SQLITE.say(KEPT)].into_iter().skip(from as usize)
 }
 
 /// Returns the steps from a version on, for PostgreSQL.
 pub(super) fn postgres_steps(from: u32) -> impl Iterator<Item = String> {
-    [POSTGRES_OWN.to_owned() + &POSTGRES_DIALECT.common(), POSTGRES_LOG.to_owned()].into_iter().skip(from as usize)
+    let kept = POSTGRES_DIALECT.say(KEPT) + "UPDATE tidegate.meta SET schema = 3;";
+    let steps = [POSTGRES_OWN.to_owned() + &POSTGRES_DIALECT.say(COMMON), POSTGRES_LOG.to_owned(), kept];
+    steps.into_iter().skip(from as usize)
 }
 
 fn foreign(found: impl Into<String>) -> StoreError {
@@ -201,23 +219,20 @@ pub(super) fn found(connection: &Connection) -> Result<Result<u32, StoreError>, 
 }
 
 /// Brings an SQLite file up to date.
-pub(super) fn migrate(connection: &mut Connection) -> Result<Result<(), StoreError>, rusqlite::Error> {
+pub(super) fn migrate(connection: &mut Connection) -> Result<(), Fault> {
     // Read before any change: the file may belong to another program.
-    match found(connection)? {
-        Ok(KNOWN) => return Ok(Ok(())),
-        Ok(_) => {}
-        Err(error) => return Ok(Err(error)),
+    if found(connection)?? == KNOWN {
+        return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let schema = match found(&transaction)? {
-        Ok(schema) => schema,
-        Err(error) => return Ok(Err(error)),
-    };
+    let schema = found(&transaction)??;
+    let first_rows = if schema == 1 { stream_rows(&transaction, schema)? } else { Vec::new() };
     for step in sqlite_steps(schema) {
         transaction.execute_batch(&step)?;
     }
+    first_rows.iter().try_for_each(|row| update_stream(&transaction, row))?;
     transaction.pragma_update(None, "application_id", APPLICATION)?;
     transaction.pragma_update(None, "user_version", KNOWN)?;
     transaction.commit()?;
-    Ok(Ok(()))
+    Ok(())
 }

@@ -116,6 +116,15 @@ pub struct Advance {
     pub releases: Vec<NewRecord>,
     /// Answers of queries and monitors about the releases.
     pub answers: Vec<NewRecord>,
+    /// Published records of timestamps before this one are deleted, a thousand of a kind at a time.
+    pub forget: Option<u64>,
+}
+
+impl Advance {
+    /// Most records of each kind that are deleted at once: many more than are added, so that a backlog shrinks.
+    pub(super) const fn most_forgotten(&self) -> usize {
+        1_000 + 2 * (self.releases.len() + self.answers.len())
+    }
 }
 
 /// Change of one stream, of which [`commit`](super::Store::commit) makes many durable at once.
@@ -173,7 +182,8 @@ pub struct NewRecord {
 /// A published release or answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Sequence number among the stream's records of its kind, from 1.
+    /// Sequence number among the stream's records of its kind, from 1. Numbers grow, and none is ever used twice; some
+    /// are left out after a restored backup.
     pub number: u64,
     /// Version that added it.
     pub version: u64,

@@ -9,8 +9,8 @@ use tidegate_device::api::Receipt;
 use tidegate_device::wire::ReportId;
 use tidegate_kernel::oracle::Aggregate;
 use tidegate_server::store::{
-    Advance, BatchRejection, Lease, MergeOutcome, NewRecord, NewStream, OpenQuestion, PhaseKey, Record, RecordFilter,
-    RecordKind, ReportBatch, Status, Store, StoreError, StreamRecord, Write, Written,
+    Advance, BatchRejection, Lease, MergeOutcome, NUMBERS_PER_VERSION, NewRecord, NewStream, OpenQuestion, PhaseKey,
+    Record, RecordFilter, RecordKind, ReportBatch, Status, Store, StoreError, StreamRecord, Write, Written,
 };
 
 /// Outcome of a writing transaction.
@@ -45,6 +45,8 @@ struct Kept {
     phases: Vec<KeptPhase>,
     releases: Vec<Record>,
     said: Vec<Record>,
+    /// Numbers of the last release and the last answer.
+    last: [u64; 2],
 }
 
 #[derive(Clone, Debug)]
@@ -216,7 +218,8 @@ impl Model {
                 state: new.state.to_vec(),
                 open: Vec::new(),
             };
-            let kept = Kept { stream, holder: None, phases: Vec::new(), releases: Vec::new(), said: Vec::new() };
+            let kept =
+                Kept { stream, holder: None, phases: Vec::new(), releases: Vec::new(), said: Vec::new(), last: [0; 2] };
             streams.insert(new.name.to_owned(), kept);
             Ok(())
         })
@@ -265,14 +268,21 @@ impl Model {
                 });
             }
             let version = kept.stream.version;
-            let add = |records: &mut Vec<Record>, new: &[NewRecord]| {
+            let add = |records: &mut Vec<Record>, last: &mut u64, new: &[NewRecord]| {
                 for NewRecord { timestamp, body } in new {
-                    let (number, timestamp, body) = (records.len() as u64 + 1, *timestamp, body.clone());
+                    *last += 1;
+                    let (number, timestamp, body) = (*last, *timestamp, body.clone());
                     records.push(Record { number, version, timestamp, body });
                 }
             };
-            add(&mut kept.releases, &advance.releases);
-            add(&mut kept.said, &advance.answers);
+            add(&mut kept.releases, &mut kept.last[0], &advance.releases);
+            add(&mut kept.said, &mut kept.last[1], &advance.answers);
+            if let Some(before) = advance.forget {
+                let published = kept.stream.published;
+                for records in [&mut kept.releases, &mut kept.said] {
+                    records.retain(|record| record.timestamp >= before || record.version > published);
+                }
+            }
             Ok(())
         })
     }
@@ -381,6 +391,12 @@ impl Store for Model {
             if version <= kept.stream.version {
                 return Err(StoreError::Stale(stream.to_owned()));
             }
+            let left_out = (version - kept.stream.version).saturating_mul(NUMBERS_PER_VERSION);
+            let last = kept.last.map(|last| last.saturating_add(left_out));
+            if last.iter().any(|last| *last > i64::MAX.unsigned_abs()) {
+                return Err(StoreError::Failed("no number is left".to_owned()));
+            }
+            kept.last = last;
             kept.stream.version = version;
             kept.stream.epoch += 1;
             kept.stream.state = state.to_vec();
@@ -402,9 +418,10 @@ impl Store for Model {
         })
     }
 
-    fn latest(&self, stream: &str, kind: RecordKind) -> Result<u64, StoreError> {
+    fn latest(&self, stream: &str, kind: RecordKind, later: u64) -> Result<u64, StoreError> {
         let all = RecordFilter { limit: usize::MAX, ..RecordFilter::default() };
-        Ok(self.records(stream, kind, &all)?.last().map_or(0, |record| record.number))
+        let later = usize::try_from(later).unwrap_or(usize::MAX);
+        Ok(self.records(stream, kind, &all)?.iter().rev().nth(later).map_or(0, |record| record.number))
     }
 
     fn check(&self) -> Result<(), StoreError> {

@@ -95,11 +95,12 @@ fn a_stalled_stream_says_so() {
     gate.set(true);
     let stalled = wait_for(&service, "rooms", |stream| stream.problem.is_some());
     assert!(stalled.problem.unwrap().contains("its step is late by more than"));
-    assert!(service.overdue()[0].1 > Duration::from_secs(5));
+    let state = service.states().remove(0);
+    assert!(state.has_problem && state.overdue.unwrap() > Duration::from_secs(5), "{state:?}");
     gate.set(false);
     wait_for(&service, "rooms", |stream| stream.problem.is_none() && stream.published > stalled.published + 1);
     let until = Instant::now() + PATIENCE;
-    while service.overdue()[0].1 >= Duration::from_secs(5) {
+    while service.states()[0].overdue.unwrap() >= Duration::from_secs(5) {
         assert!(Instant::now() < until, "it is still late");
         thread::sleep(Duration::from_millis(20));
     }

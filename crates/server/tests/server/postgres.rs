@@ -13,6 +13,8 @@ pub(crate) struct Postgres {
     folder: TestFolder,
     programs: PathBuf,
     server: Option<Child>,
+    /// Port at which it takes encrypted connections only.
+    port: Option<u16>,
 }
 
 /// Finds the folder of `initdb` and `postgres`.
@@ -66,9 +68,33 @@ impl Postgres {
             .output()
             .unwrap();
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
-        let mut server = Self { folder, programs, server: None };
+        let mut server = Self { folder, programs, server: None, port: None };
         server.run();
         server
+    }
+
+    /// Starts one that also takes encrypted connections, with a certificate and its key.
+    pub(crate) fn encrypt(&mut self, certificate: &Path, key: &Path) {
+        self.stop("INT");
+        let data = self.folder.file("data");
+        for (from, name) in [(certificate, "server.crt"), (key, "server.key")] {
+            let to = data.join(name);
+            std::fs::copy(from, &to).unwrap();
+            std::fs::set_permissions(&to, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+            if output("id", &["-u"]) == "0" {
+                assert!(Command::new("chown").arg(somebody()).arg(&to).status().unwrap().success());
+            }
+        }
+        std::fs::write(data.join("pg_hba.conf"), "local all all trust\nhostssl all all all trust\n").unwrap();
+        // Nobody else gets the port that was free a moment ago.
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        self.port = Some(free.port());
+        self.run();
+    }
+
+    /// Returns the URL of the encrypted connections, with parameters.
+    pub(crate) fn encrypted_url(&self, host: &str, parameters: &str) -> String {
+        format!("postgres://tidegate@{host}:{}/postgres?{parameters}", self.port.unwrap())
     }
 
     /// Starts the server again after a [stop](Self::stop).
@@ -94,7 +120,11 @@ impl Postgres {
             .arg(self.folder.file("data"))
             .arg("-k")
             .arg(self.folder.path())
-            .args(["-h", "", "-c", "max_connections=60"])
+            .args(["-c", "max_connections=60"])
+            .args(self.port.map_or_else(
+                || vec!["-h".to_owned(), String::new()],
+                |port| ["-h", "127.0.0.1", "-p", &port.to_string(), "-c", "ssl=on"].map(str::to_owned).into(),
+            ))
             .current_dir(self.folder.path())
             .stdout(Stdio::null())
             .stderr(log)
@@ -128,7 +158,8 @@ impl Postgres {
 
     /// Returns its URL.
     pub(crate) fn url(&self) -> String {
-        format!("host={} user=tidegate dbname=postgres", self.folder.path().display())
+        let port = self.port.unwrap_or(5_432);
+        format!("host={} port={port} user=tidegate dbname=postgres", self.folder.path().display())
     }
 
     /// Runs a statement.

@@ -107,8 +107,8 @@ async fn feed(
         None if begin.since == Some(Since::Now) => {
             let stream = name.clone();
             let latest = app.blocking(move |app| {
-                let release = app.latest(&stream, RecordKind::Release)?;
-                Ok::<_, Problem>(Position { release, answer: app.latest(&stream, RecordKind::Answer)? })
+                let release = app.latest(&stream, RecordKind::Release, 0)?;
+                Ok::<_, Problem>(Position { release, answer: app.latest(&stream, RecordKind::Answer, 0)? })
             });
             latest.await??
         }

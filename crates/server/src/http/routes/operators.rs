@@ -23,7 +23,7 @@ pub(super) fn routes() -> Vec<Route> {
     let of_operator =
         |route: Route| route.role(Role::Operator).granted(200, object("Stream")).refused(&[404, 409, 503]);
     let create_summary =
-        "Creates a stream; if it exists and promises the same, replaces its queries, monitors and webhooks";
+        "Creates a stream; if it exists and promises the same, replaces its queries, monitors, webhooks and retention";
     vec![
         Route::get("/v1/streams", "streams", "All streams", streams)
             .role(Role::Analyst)

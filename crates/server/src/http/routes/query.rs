@@ -132,9 +132,13 @@ impl Question {
 
     /// Adds the releases that have come since the last time.
     fn catch_up(&self, app: &App, before: Option<Progress>) -> Answer<Progress> {
-        let latest = app.latest(&self.key.0, RecordKind::Release)?;
+        let latest = app.latest(&self.key.0, RecordKind::Release, 0)?;
+        let before = match before {
+            Some(before) if before.number == latest => return Ok(before),
+            before => before,
+        };
         // Far behind, or ahead of a restored store: start with the last period.
-        let first = latest.saturating_sub(self.period);
+        let first = app.latest(&self.key.0, RecordKind::Release, self.period)?;
         let mut progress = match before.filter(|before| (first..=latest).contains(&before.number)) {
             Some(progress) => progress,
             None => self.start(first)?,

@@ -15,6 +15,7 @@ use tidegate_table::Format;
 use tidegate_table::releases::ReleaseLayout;
 use tidegate_table::time::Clock;
 
+use crate::driver::SuspicionKind;
 use crate::http::App;
 use crate::http::auth::Role;
 use crate::http::middleware::Identity;
@@ -168,10 +169,10 @@ impl App {
         Ok(found?)
     }
 
-    /// Returns the number of the last record; zero where there is none. Blocks.
-    pub(super) fn latest(&self, stream: &str, kind: RecordKind) -> Answer<u64> {
+    /// Returns the number of the record after which there are `later` ones; zero where there is none. Blocks.
+    pub(super) fn latest(&self, stream: &str, kind: RecordKind, later: u64) -> Answer<u64> {
         let began = Instant::now();
-        let latest = self.service.latest(stream, kind);
+        let latest = self.service.latest(stream, kind, later);
         self.telemetry.meters().store("read", began.elapsed());
         Ok(latest?)
     }
@@ -196,7 +197,7 @@ async fn releases(
     let memory = app.memory(&identity, filter.limit * (domain * NUMBER + RECORD))?;
     let answer = app.blocking(move |app| {
         if let Some(last) = page.last {
-            filter.after = app.latest(&name, RecordKind::Release)?.saturating_sub(last);
+            filter.after = app.latest(&name, RecordKind::Release, last)?;
         }
         let records = app.records(&name, RecordKind::Release, &filter)?;
         let answer = releases_text(&overview.declaration, page.format, &records, filter.limit);
@@ -204,6 +205,14 @@ async fn releases(
         answer
     });
     answer.await?
+}
+
+/// What is stored with a release.
+#[derive(Deserialize)]
+struct Suspicions {
+    /// Releases of earlier versions lack it.
+    #[serde(default)]
+    suspicious: Vec<SuspicionKind>,
 }
 
 fn releases_text(declared: &Declaration, format: PageFormat, records: &[Record], limit: usize) -> Answer<Response> {
@@ -218,11 +227,19 @@ fn releases_text(declared: &Declaration, format: PageFormat, records: &[Record],
     };
     let shape = ReleaseLayout::of(&declared.spec).map_err(unreadable)?;
     let shape = shape.with_clock(declared.times());
+    let shape = if declared.is_curated() { shape } else { shape.with_suspicions() };
     let mut text = String::new();
     shape.begin(format, &mut text);
     for record in records {
         let release: Release = serde_json::from_str(&record.body).map_err(unreadable)?;
-        shape.write(&release, None, format, &mut text).map_err(unreadable)?;
+        let Suspicions { suspicious } = serde_json::from_str(&record.body).map_err(unreadable)?;
+        let suspicious: Vec<_> = suspicious.iter().map(|kind| kind.name()).collect();
+        let written = if declared.is_curated() {
+            shape.write(&release, None, format, &mut text)
+        } else {
+            shape.write_suspected(&release, &suspicious.join(" "), format, &mut text)
+        };
+        written.map_err(unreadable)?;
     }
     Ok(with_next(media_type, text, next))
 }

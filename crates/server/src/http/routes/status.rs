@@ -11,7 +11,7 @@ use crate::http::middleware::Constant;
 use crate::http::problem::{Answer, Problem};
 use crate::http::request::Shared;
 use crate::http::route::{Route, object, text};
-use crate::http::{openapi, readiness};
+use crate::http::{openapi, readiness, vitals};
 
 /// Paths of the listener for monitoring.
 pub(in crate::http) const MONITORING: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
@@ -65,6 +65,7 @@ async fn readyz(State(app): Shared) -> Answer<Json<JsonValue>> {
 }
 
 async fn metrics(State(app): Shared) -> Response {
+    vitals::measure_store(&app).await;
     let media_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, media_type)], app.telemetry.text(&app.service)).into_response()
 }

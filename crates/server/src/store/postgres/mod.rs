@@ -8,27 +8,32 @@ mod accept;
 mod fault;
 mod pool;
 mod rows;
+mod tls;
 mod transactions;
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use tokio_postgres::Config;
+use tokio_postgres::config::SslMode;
 
 use accept::Memory;
 use fault::Fault;
 pub use pool::PostgresOptions;
 use pool::{Connection, Pool};
-use rows::{add_log_rows, find_stream_for_update, update_stream};
+use rows::{add_log_rows, find_stream_for_update, stream_rows, update_stream, whole_stream};
+use tls::Address;
 
 use super::question::LogRow;
 use super::row::{Columns, StreamRow, sum};
-use super::{Store as _, StoreError, StreamRecord, schema};
+use super::{StoreError, StreamRecord, schema};
 
 /// A store in a PostgreSQL database.
 ///
 /// It blocks and runs a small runtime of its own. Never call it on a thread of an asynchronous runtime; use
-/// `tokio::task::spawn_blocking`. There is no TLS: reach the database by a Unix socket or a trusted network.
+/// `tokio::task::spawn_blocking`. With `sslmode=verify-full` in its URL, connections are encrypted, and the database's
+/// certificate is verified against the authorities in the file `sslrootcert`, or against those of the web. Otherwise
+/// reach the database by a Unix socket or a trusted network.
 ///
 /// Leases follow the database's clock. Callers only give their duration, so clocks of their machines do not matter.
 pub struct PostgresStore {
@@ -77,16 +82,23 @@ impl PostgresStore {
     /// Those of [`open`](Self::open).
     pub fn inspect(url: &str) -> Result<Option<Vec<StreamRecord>>, StoreError> {
         let store = Self::connect(url, PostgresOptions::default())?;
-        if store.read("inspect", has_no_tables)? {
-            return Ok(None);
-        }
-        store.names()?.iter().map(|name| store.stream(name)).collect::<Result<_, _>>().map(Some)
+        store.read("inspect", |connection| {
+            check_durable(connection)?;
+            let schema = schema_of(connection)?;
+            if schema == 0 {
+                return Ok(None);
+            }
+            let rows = stream_rows(connection, schema)?;
+            rows.into_iter().map(|row| whole_stream(connection, row)).collect::<Result<_, _>>().map(Some)
+        })
     }
 
     fn connect(url: &str, options: PostgresOptions) -> Result<Self, StoreError> {
+        let Address { text, tls } = Address::read(url)?;
         // The error leaves the URL out: it may contain a password.
         let mut config: Config =
-            url.parse().map_err(|_| StoreError::Failed("the database's URL cannot be parsed".to_owned()))?;
+            text.parse().map_err(|_| StoreError::Failed("the database's URL cannot be parsed".to_owned()))?;
+        config.ssl_mode(if tls.is_some() { SslMode::Require } else { SslMode::Disable });
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(options.patience);
         }
@@ -94,7 +106,7 @@ impl PostgresStore {
         let idle = options.patience;
         config.keepalives(true).keepalives_idle(idle).keepalives_interval(idle).keepalives_retries(3);
         config.tcp_user_timeout(options.longest).application_name("tidegate");
-        Ok(Self { pool: Pool::new(config, options), memory: Mutex::default(), failed: OnceLock::new() })
+        Ok(Self { pool: Pool::new(config, tls, options), memory: Mutex::default(), failed: OnceLock::new() })
     }
 
     fn transaction<T>(
@@ -219,21 +231,28 @@ fn schema_of(connection: &mut Connection) -> Result<u32, Fault> {
     Ok(known.ok_or_else(|| StoreError::Schema { found: found.to_string(), known: schema::POSTGRES })?)
 }
 
-fn has_no_tables(connection: &mut Connection) -> Result<bool, Fault> {
-    check_durable(connection)?;
-    Ok(schema_of(connection)? == 0)
-}
-
 /// Creates or updates the tables, under a lock, after a check that the database is durable.
 fn migrate(connection: &mut Connection) -> Result<(), Fault> {
     check_durable(connection)?;
     connection.execute("SELECT pg_advisory_xact_lock($1)", &[&lock_key("")])?;
     let version = schema_of(connection)?;
+    let first_rows = if (1..schema::POSTGRES_KEPT).contains(&version) {
+        // A service of an earlier version that is still running writes no more.
+        connection.batch_execute("LOCK TABLE tidegate.streams IN ACCESS EXCLUSIVE MODE")?;
+        stream_rows(connection, version)?
+    } else {
+        Vec::new()
+    };
     for step in schema::postgres_steps(version) {
         connection.batch_execute(&step)?;
     }
-    if version < schema::POSTGRES {
+    if version < schema::POSTGRES_LOGGED {
         move_identities(connection)?;
+    }
+    if version < schema::POSTGRES_KEPT {
+        for row in first_rows {
+            update_stream(connection, &row)?;
+        }
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ use tokio_postgres::{Config, Error, NoTls, Row, Statement};
 
 use super::super::StoreError;
 use super::fault::Fault;
+use super::tls::Tls;
 
 /// Most connections.
 const CONNECTIONS: usize = 8;
@@ -33,6 +34,7 @@ impl Default for PostgresOptions {
 /// Connections, opened when they are needed.
 pub(super) struct Pool {
     config: Config,
+    tls: Option<Tls>,
     options: PostgresOptions,
     connections: Mutex<Connections>,
     returned: Condvar,
@@ -56,13 +58,24 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    fn open(config: &Config, options: PostgresOptions) -> Result<Self, Fault> {
+    fn open(config: &Config, tls: Option<Tls>, options: PostgresOptions) -> Result<Self, Fault> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| StoreError::Failed(format!("no connection can be opened: {error}")))?;
-        let connected = runtime.block_on(async { timeout(options.patience, config.connect(NoTls)).await });
-        let (client, connection) = connected.map_err(|_| Fault::Hangs)??;
-        // Its errors reach the client.
-        runtime.spawn(async { drop(connection.await) });
+        // Errors of a connection reach its client.
+        let connecting = async {
+            match tls {
+                None => config.connect(NoTls).await.map(|(client, connection)| {
+                    tokio::spawn(async { drop(connection.await) });
+                    client
+                }),
+                Some(tls) => config.connect(tls).await.map(|(client, connection)| {
+                    tokio::spawn(async { drop(connection.await) });
+                    client
+                }),
+            }
+        };
+        let connected = runtime.block_on(async { timeout(options.patience, connecting).await });
+        let client = connected.map_err(|_| Fault::Hangs)??;
         let mut connection = Self { client, statements: HashMap::new(), runtime, options, hangs: false };
         let (patience, longest) = (options.patience.as_millis(), options.longest.as_millis());
         connection.begin(&format!(
@@ -128,8 +141,8 @@ impl Connection {
 }
 
 impl Pool {
-    pub(super) fn new(config: Config, options: PostgresOptions) -> Self {
-        Self { config, options, connections: Mutex::default(), returned: Condvar::new() }
+    pub(super) fn new(config: Config, tls: Option<Tls>, options: PostgresOptions) -> Self {
+        Self { config, tls, options, connections: Mutex::default(), returned: Condvar::new() }
     }
 
     /// Takes a connection. Also returns whether it is new.
@@ -151,7 +164,7 @@ impl Pool {
             connections = self.returned.wait_timeout(connections, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         drop(connections);
-        let opened = Connection::open(&self.config, self.options);
+        let opened = Connection::open(&self.config, self.tls.clone(), self.options);
         if opened.is_err() {
             self.give(None);
         }

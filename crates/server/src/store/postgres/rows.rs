@@ -7,10 +7,10 @@ use tokio_postgres::Row;
 
 use super::super::question::LogRow;
 use super::super::row::{
-    Columns, QuestionRow, StreamRow, check, count_sum, decode, encode, kind_code, question_sum, record_sum, signed,
-    stream_columns, total,
+    Columns, QuestionRow, StreamRow, bound, check, count_sum, decode, encode, first_stream_columns, kind_code,
+    question_sum, record_sum, signed, stream_columns, total,
 };
-use super::super::{OpenQuestion, Record, RecordKind, StoreError};
+use super::super::{OpenQuestion, Record, RecordKind, StoreError, StreamRecord, schema};
 use super::fault::Fault;
 use super::pool::Connection;
 
@@ -38,6 +38,9 @@ impl Columns for Row {
     }
 }
 
+const STREAMS: &str = concat!("SELECT ", stream_columns!(), " FROM tidegate.streams ORDER BY name COLLATE \"C\"");
+const FIRST_STREAMS: &str =
+    concat!("SELECT ", first_stream_columns!(), " FROM tidegate.streams ORDER BY name COLLATE \"C\"");
 const STREAM: &str = concat!("SELECT ", stream_columns!(), " FROM tidegate.streams WHERE name = $1");
 const STREAM_FOR_UPDATE: &str =
     concat!("SELECT ", stream_columns!(), " FROM tidegate.streams WHERE name = $1 FOR UPDATE");
@@ -48,6 +51,23 @@ fn missing(stream: &str) -> StoreError {
 
 pub(super) fn find_stream(connection: &mut Connection, stream: &str) -> Result<Option<StreamRow>, Fault> {
     connection.query(STREAM, &[&stream])?.first().map(StreamRow::read).transpose()
+}
+
+/// Reads all streams of a database of some schema, in order.
+pub(super) fn stream_rows(connection: &mut Connection, schema: u32) -> Result<Vec<StreamRow>, Fault> {
+    if schema < schema::POSTGRES_KEPT {
+        connection.query(FIRST_STREAMS, &[])?.iter().map(StreamRow::read_first).collect()
+    } else {
+        connection.query(STREAMS, &[])?.iter().map(StreamRow::read).collect()
+    }
+}
+
+/// Returns the stream of a row, with its state and its questions.
+pub(super) fn whole_stream(connection: &mut Connection, row: StreamRow) -> Result<StreamRecord, Fault> {
+    let states = connection.query("SELECT body, sum FROM tidegate.states WHERE stream = $1", &[&row.number])?;
+    let state = row.read_state(states.first())?;
+    let open = read_questions(connection, &row)?;
+    Ok(row.into_record(state, open))
 }
 
 pub(super) fn stream_row(connection: &mut Connection, stream: &str) -> Result<StreamRow, Fault> {
@@ -63,7 +83,8 @@ pub(super) fn find_stream_for_update(connection: &mut Connection, stream: &str) 
 pub(super) fn update_stream(connection: &mut Connection, row: &StreamRow) -> Result<(), Fault> {
     connection.execute(
         "UPDATE tidegate.streams SET declaration = $2, policy = $3, status = $4, epoch = $5, holder = $6, until = $7,
-             version = $8, published = $9, releases = $10, said = $11, open = $12, sum = $13
+             version = $8, published = $9, releases = $10, answers = $11, open = $12, releases_kept = $13, answers_kept = $14,
+             sum = $15
          WHERE number = $1",
         &[
             &row.number,
@@ -78,6 +99,8 @@ pub(super) fn update_stream(connection: &mut Connection, row: &StreamRow) -> Res
             &signed(row.releases)?,
             &signed(row.answers)?,
             &signed(row.open)?,
+            &signed(row.releases_kept)?,
+            &signed(row.answers_kept)?,
             &row.sum(),
         ],
     )?;
@@ -153,6 +176,24 @@ pub(super) fn delete_questions(connection: &mut Connection, over: &[i64]) -> Res
         connection.execute("DELETE FROM tidegate.phases WHERE number = ANY($1)", &[&over])?;
     }
     Ok(())
+}
+
+/// Deletes published records of timestamps before this one, the oldest first. Returns how many.
+pub(super) fn delete_records(
+    connection: &mut Connection,
+    stream: &StreamRow,
+    kind: RecordKind,
+    before: u64,
+    most: usize,
+) -> Result<u64, Fault> {
+    connection.execute(
+        "DELETE FROM tidegate.records WHERE stream = $1 AND kind = $2 AND number = ANY(ARRAY(
+             SELECT number FROM tidegate.records
+             WHERE stream = $1 AND kind = $2 AND timestamp < $3 AND version <= $4
+             ORDER BY timestamp, number LIMIT $5
+         ))",
+        &[&stream.number, &kind_code(kind), &bound(before), &signed(stream.published)?, &bound(most as u64)],
+    )
 }
 
 pub(super) fn add_record(

@@ -19,8 +19,8 @@ use super::accept::{accept_all, find, lock_questions, open_questions};
 use super::fault::Fault;
 use super::pool::Connection;
 use super::rows::{
-    add_question, add_record, delete_questions, put_counts, put_state, read_counts_of, read_questions, read_total,
-    stream_row, update_question, update_stream,
+    add_question, add_record, delete_questions, delete_records, put_counts, put_state, read_counts_of, read_questions,
+    read_total, stream_row, update_question, update_stream, whole_stream,
 };
 use super::{PostgresStore, lock_key};
 
@@ -80,7 +80,7 @@ fn create(connection: &mut Connection, new: &NewStream<'_>) -> Result<Written, F
     let mut row = StreamRow::new(new);
     let rows = connection.query(
         "INSERT INTO tidegate.streams (name, declaration, policy, status, epoch, until, version, published,
-             releases, said, open, sum)
+             releases, answers, open, sum)
          VALUES ($1, $2, $3, $4, 0, 0, 0, 0, 0, 0, 0, $5) ON CONFLICT DO NOTHING RETURNING number",
         &[&row.name, &row.declaration, &row.policy, &row.status.name(), &row.sum()],
     )?;
@@ -119,6 +119,12 @@ fn advance(connection: &mut Connection, row: &mut StreamRow, lease: &Lease, next
     for (kind, record) in &records {
         add_record(connection, row, *kind, record)?;
     }
+    if let Some(before) = next.forget {
+        for kind in [RecordKind::Release, RecordKind::Answer] {
+            let deleted = delete_records(connection, row, kind, before, next.most_forgotten())?;
+            row.forget(kind, deleted)?;
+        }
+    }
     Ok(())
 }
 
@@ -153,10 +159,7 @@ impl Store for PostgresStore {
     fn stream(&self, stream: &str) -> Result<StreamRecord, StoreError> {
         self.read("stream", |connection| {
             let row = stream_row(connection, stream)?;
-            let states = connection.query("SELECT body, sum FROM tidegate.states WHERE stream = $1", &[&row.number])?;
-            let state = row.read_state(states.first())?;
-            let open = read_questions(connection, &row)?;
-            Ok(row.into_record(state, open))
+            whole_stream(connection, row)
         })
     }
 
@@ -240,15 +243,26 @@ impl Store for PostgresStore {
         })
     }
 
-    fn latest(&self, stream: &str, kind: RecordKind) -> Result<u64, StoreError> {
+    fn latest(&self, stream: &str, kind: RecordKind, later: u64) -> Result<u64, StoreError> {
         self.read("latest", |connection| {
             let row = stream_row(connection, stream)?;
             let rows = connection.query(
                 "SELECT number FROM tidegate.records WHERE stream = $1 AND kind = $2 AND version <= $3
-                 ORDER BY number DESC LIMIT 1",
-                &[&row.number, &kind_code(kind), &signed(row.published)?],
+                 ORDER BY number DESC LIMIT 1 OFFSET $4",
+                &[&row.number, &kind_code(kind), &signed(row.published)?, &bound(later)],
             )?;
             rows.first().map_or(Ok(0), |row| row.number(0))
+        })
+    }
+
+    fn bytes(&self) -> Result<u64, StoreError> {
+        self.read("bytes", |connection| {
+            let rows = connection.query(
+                "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::int8 FROM pg_class
+                 WHERE relnamespace = 'tidegate'::regnamespace AND relkind = 'r'",
+                &[],
+            )?;
+            rows[0].number(0)
         })
     }
 

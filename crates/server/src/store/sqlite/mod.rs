@@ -21,8 +21,8 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 pub(super) use fault::Fault;
-pub(super) use rows::{find_stream, load_question, read_questions, read_state};
-use rows::{stream_row, update_stream};
+use rows::{find_stream, stream_row};
+pub(super) use rows::{load_question, read_questions, read_state, stream_rows, update_stream};
 
 use super::group::is_refusal;
 use super::question::QuestionState;
@@ -122,7 +122,7 @@ impl SqliteStore {
         let mut connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(options.patience)?;
         connection.set_prepared_statement_cache_capacity(64);
-        schema::migrate(&mut connection)??;
+        schema::migrate(&mut connection)?;
         let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
         if mode != "wal" {
             return Err(StoreError::Failed(format!("{}: no WAL mode on this file system", path.display())).into());

@@ -6,8 +6,8 @@ use rusqlite::{Connection, Row, params};
 
 use super::super::question::{LogRow, QuestionState, SourceCount};
 use super::super::row::{
-    Columns, QuestionRow, StreamRow, check, count_sum, decode, encode, kind_code, question_sum, record_sum, signed,
-    stream_columns,
+    Columns, QuestionRow, StreamRow, bound, check, count_sum, decode, encode, first_stream_columns, kind_code,
+    question_sum, record_sum, signed, stream_columns,
 };
 use super::super::{OpenQuestion, Record, RecordKind, StoreError};
 use super::fault::Fault;
@@ -36,22 +36,36 @@ impl Columns for Row<'_> {
     }
 }
 
-pub(in crate::store) fn find_stream(connection: &Connection, stream: &str) -> Result<Option<StreamRow>, Fault> {
+pub(super) fn find_stream(connection: &Connection, stream: &str) -> Result<Option<StreamRow>, Fault> {
     let mut statement =
         connection.prepare_cached(concat!("SELECT ", stream_columns!(), " FROM streams WHERE name = ?1"))?;
     let mut rows = statement.query([stream])?;
     rows.next()?.map(StreamRow::read).transpose()
 }
 
+/// Reads all streams of a file of some schema, in order.
+pub(in crate::store) fn stream_rows(connection: &Connection, schema: u32) -> Result<Vec<StreamRow>, Fault> {
+    let is_first = schema == 1;
+    let columns = if is_first { first_stream_columns!() } else { stream_columns!() };
+    let mut statement = connection.prepare(&format!("SELECT {columns} FROM streams ORDER BY name"))?;
+    let mut rows = statement.query([])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(if is_first { StreamRow::read_first(row) } else { StreamRow::read(row) }?);
+    }
+    Ok(found)
+}
+
 pub(super) fn stream_row(connection: &Connection, stream: &str) -> Result<StreamRow, Fault> {
     find_stream(connection, stream)?.ok_or_else(|| StoreError::NoStream(stream.to_owned()).into())
 }
 
-pub(super) fn update_stream(connection: &Connection, row: &StreamRow) -> Result<(), Fault> {
+pub(in crate::store) fn update_stream(connection: &Connection, row: &StreamRow) -> Result<(), Fault> {
     connection
         .prepare_cached(
             "UPDATE streams SET declaration = ?2, policy = ?3, status = ?4, epoch = ?5, holder = ?6, until = ?7,
-                 version = ?8, published = ?9, releases = ?10, said = ?11, open = ?12, sum = ?13
+                 version = ?8, published = ?9, releases = ?10, answers = ?11, open = ?12, releases_kept = ?13,
+                 answers_kept = ?14, sum = ?15
              WHERE number = ?1",
         )?
         .execute(params![
@@ -67,6 +81,8 @@ pub(super) fn update_stream(connection: &Connection, row: &StreamRow) -> Result<
             signed(row.releases)?,
             signed(row.answers)?,
             signed(row.open)?,
+            signed(row.releases_kept)?,
+            signed(row.answers_kept)?,
             row.sum(),
         ])?;
     Ok(())
@@ -158,6 +174,31 @@ pub(super) fn add_record(
             record_sum(&stream.name, kind, record),
         ])?;
     Ok(())
+}
+
+/// Deletes published records of timestamps before this one, the oldest first. Returns how many.
+pub(super) fn delete_records(
+    connection: &Connection,
+    stream: &StreamRow,
+    kind: RecordKind,
+    before: u64,
+    most: usize,
+) -> Result<u64, Fault> {
+    let deleted = connection
+        .prepare_cached(
+            "DELETE FROM records WHERE rowid IN (
+                 SELECT rowid FROM records WHERE stream = ?1 AND kind = ?2 AND timestamp < ?3 AND version <= ?4
+                 ORDER BY timestamp, number LIMIT ?5
+             )",
+        )?
+        .execute(params![
+            stream.number,
+            kind_code(kind),
+            bound(before),
+            signed(stream.published)?,
+            bound(most as u64),
+        ])?;
+    Ok(deleted as u64)
 }
 
 /// Loads a question with its counts and log, and verifies them.

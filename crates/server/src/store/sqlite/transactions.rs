@@ -18,10 +18,10 @@ use super::super::{
 };
 use super::fault::Fault;
 use super::rows::{
-    add_log_row, add_question, add_record, delete_question, find_stream, put_count, put_state, read_counts,
-    read_questions, read_state, stream_row, update_question,
+    add_log_row, add_question, add_record, delete_question, delete_records, find_stream, put_count, put_state,
+    read_counts, read_questions, read_state, stream_row, update_question,
 };
-use super::{SqliteStore, Writer};
+use super::{SqliteStore, Writer, io_failed};
 
 impl Writer {
     /// Makes one change of a group.
@@ -53,7 +53,7 @@ impl Writer {
         self.connection
             .prepare_cached(
                 "INSERT INTO streams (name, declaration, policy, status, epoch, until, version, published,
-                     releases, said, open, sum)
+                     releases, answers, open, sum)
                  VALUES (?1, ?2, ?3, ?4, 0, 0, 0, 0, 0, 0, 0, ?5)",
             )?
             .execute(params![row.name, row.declaration, row.policy, row.status.name(), row.sum()])?;
@@ -93,6 +93,12 @@ impl Writer {
             changes.added.iter().try_for_each(|(place, asked)| add_question(connection, row, *place, asked))?;
             put_state(connection, row, &next.state)?;
             records.iter().try_for_each(|(kind, record)| add_record(connection, row, *kind, record))?;
+            if let Some(before) = next.forget {
+                for kind in [RecordKind::Release, RecordKind::Answer] {
+                    let deleted = delete_records(connection, row, kind, before, next.most_forgotten())?;
+                    row.forget(kind, deleted)?;
+                }
+            }
             Ok(Written::Done)
         })
     }
@@ -246,17 +252,25 @@ impl Store for SqliteStore {
         })
     }
 
-    fn latest(&self, stream: &str, kind: RecordKind) -> Result<u64, StoreError> {
+    fn latest(&self, stream: &str, kind: RecordKind, later: u64) -> Result<u64, StoreError> {
         self.read("latest", |connection| {
             let row = stream_row(connection, stream)?;
             let mut statement = connection.prepare_cached(
                 "SELECT number FROM records WHERE stream = ?1 AND kind = ?2 AND version <= ?3
-                 ORDER BY number DESC LIMIT 1",
+                 ORDER BY number DESC LIMIT 1 OFFSET ?4",
             )?;
-            let number = (row.number, kind_code(kind), signed(row.published)?);
+            let number = (row.number, kind_code(kind), signed(row.published)?, bound(later));
             let number = statement.query_row(number, |row| row.get(0)).optional()?;
             Ok(unsigned(number.unwrap_or(0))?)
         })
+    }
+
+    fn bytes(&self) -> Result<u64, StoreError> {
+        let mut log = self.path().as_os_str().to_owned();
+        log.push("-wal");
+        let file = std::fs::metadata(self.path()).map_err(|error| io_failed(self.path(), &error))?.len();
+        // The log comes and goes.
+        Ok(file + std::fs::metadata(log).map_or(0, |data| data.len()))
     }
 
     fn check(&self) -> Result<(), StoreError> {

@@ -112,7 +112,7 @@ fn limits_connections_and_waiting_requests() {
 pub(super) const TLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/server/tls");
 
 /// A client that trusts one certificate authority.
-fn trusting(authority: &str) -> ureq::Agent {
+pub(super) fn trusting(authority: &str) -> ureq::Agent {
     let authority = std::fs::read(format!("{TLS}/{authority}.pem")).unwrap();
     let roots = RootCerts::from(vec![Certificate::from_pem(&authority).unwrap()]);
     ureq::Agent::config_builder()

@@ -152,8 +152,9 @@ fn columns_without_noise(text: &str) -> String {
 /// Returns metrics without durations, ordered by name, and without the checks of the store, which depend on the
 /// observer's speed.
 fn without_durations(text: &str) -> String {
-    let is_measured =
-        |line: &str| ["_seconds_sum{", "_seconds_bucket{", "\"check\""].iter().any(|part| line.contains(part));
+    let is_measured = |line: &str| {
+        ["_seconds_sum{", "_seconds_bucket{", "\"check\"", "start_time"].iter().any(|part| line.contains(part))
+    };
     let mut lines: Vec<&str> = text.lines().filter(|line| !is_measured(line)).collect();
     lines.sort_unstable();
     lines.join("\n")

@@ -291,8 +291,8 @@ impl Store for Faulty {
         self.read("records", |store| store.records(stream, records, wanted))
     }
 
-    fn latest(&self, stream: &str, kind: RecordKind) -> Result<u64, StoreError> {
-        self.read("latest", |store| store.latest(stream, kind))
+    fn latest(&self, stream: &str, kind: RecordKind, later: u64) -> Result<u64, StoreError> {
+        self.read("latest", |store| store.latest(stream, kind, later))
     }
 
     fn check(&self) -> Result<(), StoreError> {

@@ -140,6 +140,11 @@ fn catches_a_group_that_mixes_up_counts() {
 }
 
 #[test]
+fn catches_numbers_that_are_used_twice() {
+    assert_caught(broken_store(Breaks::ReusesNumbers), &[Invariant::ReleasesNeverChange]);
+}
+
+#[test]
 fn catches_marks_that_are_raised_after_the_group_is_published() {
     assert_caught(careless(Careless::Deferred), &[Invariant::ReleasesNeverChange, Invariant::ReleasedOnce]);
 }

@@ -91,8 +91,8 @@ struct Reports {
 struct Seen {
     records: BTreeMap<u64, (u64, String)>,
     said: BTreeMap<u64, (u64, String)>,
-    /// Records from before the state was replaced.
-    earlier: BTreeSet<(u64, String)>,
+    /// Whether the state was replaced since the last record, so that numbers may be left out.
+    anew: bool,
     version: u64,
     /// Number of reports in the release of each timestamp.
     reports: BTreeMap<u64, u64>,
@@ -244,14 +244,9 @@ impl Observer {
         }
     }
 
-    /// An operator has replaced the state of a stream in a restored store, which numbers records from the backup on.
-    pub(super) fn begun_anew(&mut self, store: &dyn Store, stream: &str) {
-        let count =
-            |records| store.records(stream, records, &RecordFilter::default()).map_or(0, |found| found.len() as u64);
-        let (releases, said) = (count(RecordKind::Release), count(RecordKind::Answer));
-        let seen = self.seen.entry(stream.to_owned()).or_default();
-        seen.earlier.extend(seen.records.split_off(&(releases + 1)).into_values());
-        seen.said.split_off(&(said + 1));
+    /// An operator has replaced the state of a stream in a restored store.
+    pub(super) fn begun_anew(&mut self, stream: &str) {
+        self.seen.entry(stream.to_owned()).or_default().anew = true;
     }
 
     /// Checks everything that can be read.
@@ -289,15 +284,16 @@ impl Observer {
             return;
         }
         let before = seen.records.last_key_value().map(|(number, (timestamp, _))| (*number, *timestamp));
-        let is_another = |(timestamp, body): &(u64, String)| *timestamp == record.timestamp && *body != record.body;
-        let again = seen.records.values().any(|(timestamp, _)| *timestamp == record.timestamp)
-            || seen.earlier.iter().any(is_another);
+        let again = seen.records.values().any(|(timestamp, _)| *timestamp == record.timestamp);
+        let left_out = std::mem::take(&mut seen.anew);
         seen.records.insert(record.number, (record.timestamp, record.body.clone()));
         if again {
             let what = format!("timestamp {} of {name} was released twice", record.timestamp);
             return self.wrong(Invariant::ReleasedOnce, what);
         }
-        if record.number != before.map_or(0, |(number, _)| number) + 1
+        let next = before.map_or(0, |(number, _)| number) + 1;
+        if record.number < next
+            || (record.number > next && !left_out)
             || before.is_some_and(|(_, timestamp)| record.timestamp <= timestamp)
         {
             let what =

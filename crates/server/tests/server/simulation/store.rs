@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tidegate_device::api::Receipt;
 use tidegate_kernel::oracle::Aggregate;
 use tidegate_server::store::{
-    Advance, BatchRejection, Lease, MergeOutcome, NewRecord, NewStream, OpenQuestion, PhaseKey, Record, RecordFilter,
-    RecordKind, ReportBatch, Status, Store, StoreError, StreamRecord, Write, Written,
+    Advance, BatchRejection, Lease, MergeOutcome, NUMBERS_PER_VERSION, NewRecord, NewStream, OpenQuestion, PhaseKey,
+    Record, RecordFilter, RecordKind, ReportBatch, Status, Store, StoreError, StreamRecord, Write, Written,
 };
 
 use super::dice::Dice;
@@ -35,6 +35,8 @@ pub(super) enum Breaks {
     PublishesBeforeMarks,
     /// Gives each stream of a group the counts of the next one.
     MixesUpCounts,
+    /// Numbers records from the backup on when a stream begins anew.
+    ReusesNumbers,
 }
 
 /// Reports for an open question.
@@ -53,6 +55,8 @@ struct Row {
     came: Vec<Came>,
     releases: Vec<Record>,
     said: Vec<Record>,
+    /// Numbers that are left out before the next records, since another store may have published them.
+    left_out: u64,
 }
 
 type Image = BTreeMap<String, Row>;
@@ -216,7 +220,15 @@ impl MemoryStore {
             state: new.state.to_vec(),
             open: Vec::new(),
         };
-        let row = Row { stream, holder: None, closed: false, came: Vec::new(), releases: Vec::new(), said: Vec::new() };
+        let row = Row {
+            stream,
+            holder: None,
+            closed: false,
+            came: Vec::new(),
+            releases: Vec::new(),
+            said: Vec::new(),
+            left_out: 0,
+        };
         inside.image.insert(new.name.to_owned(), row);
         Ok(())
     }
@@ -256,7 +268,7 @@ impl MemoryStore {
                 self.fence(row, lease, Some(advance.version))?;
                 let version = advance.version + 1;
                 row.stream.published = version;
-                number(&mut row.releases, &advance.releases, version);
+                number(&mut row.releases, row.left_out, &advance.releases, version);
                 Ok(version)
             })?;
             if self.lock().dice.chance(1, 8) {
@@ -271,9 +283,9 @@ impl MemoryStore {
             row.closed = false;
             row.came = vec![Came::default(); advance.open.len()];
             if self.breaks != Breaks::PublishesFirst {
-                number(&mut row.releases, &advance.releases, row.stream.version);
+                number(&mut row.releases, row.left_out, &advance.releases, row.stream.version);
             }
-            number(&mut row.said, &advance.answers, row.stream.version);
+            number(&mut row.said, row.left_out, &advance.answers, row.stream.version);
             if self.breaks == Breaks::PublishesBeforeMarks && !advance.releases.is_empty() {
                 row.stream.published = row.stream.version;
             }
@@ -307,9 +319,9 @@ impl MemoryStore {
 }
 
 /// Appends records with their numbers.
-fn number(records: &mut Vec<Record>, new: &[NewRecord], version: u64) {
+fn number(records: &mut Vec<Record>, left_out: u64, new: &[NewRecord], version: u64) {
     for NewRecord { timestamp, body } in new {
-        let number = records.len() as u64 + 1;
+        let number = records.len() as u64 + 1 + left_out;
         records.push(Record { number, version, timestamp: *timestamp, body: body.clone() });
     }
 }
@@ -414,6 +426,9 @@ impl Store for MemoryStore {
             if version <= row.stream.version {
                 return Err(StoreError::Stale(stream.to_owned()));
             }
+            if self.breaks != Breaks::ReusesNumbers {
+                row.left_out += (version - row.stream.version) * NUMBERS_PER_VERSION;
+            }
             (row.stream.version, row.stream.epoch) = (version, row.stream.epoch + 1);
             row.stream.state = state.to_vec();
             row.stream.open.clear();
@@ -438,9 +453,10 @@ impl Store for MemoryStore {
         })
     }
 
-    fn latest(&self, stream: &str, kind: RecordKind) -> Result<u64, StoreError> {
+    fn latest(&self, stream: &str, kind: RecordKind, later: u64) -> Result<u64, StoreError> {
         let all = RecordFilter { limit: usize::MAX, ..RecordFilter::default() };
-        Ok(self.records(stream, kind, &all)?.last().map_or(0, |record| record.number))
+        let later = usize::try_from(later).unwrap_or(usize::MAX);
+        Ok(self.records(stream, kind, &all)?.iter().rev().nth(later).map_or(0, |record| record.number))
     }
 
     fn check(&self) -> Result<(), StoreError> {

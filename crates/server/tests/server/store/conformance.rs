@@ -9,6 +9,10 @@ use tidegate_server::store::{
     ReportBatch, SqliteStore, Status, Store, StoreError, Write, Written,
 };
 
+use super::numbers::{
+    finds_the_last_records_across_gaps, forgets_old_published_records_only,
+    no_number_is_used_twice_after_a_replaced_state,
+};
 use super::{DOMAIN, TestFolder, accept, advance, batch, begin, counts, create, open, question, taken};
 use crate::model::Model;
 
@@ -61,6 +65,9 @@ rules![
     records_are_read_back_byte_for_byte,
     filters_records_by_number_and_timestamp,
     a_replaced_state_drops_questions_and_lease,
+    no_number_is_used_twice_after_a_replaced_state,
+    forgets_old_published_records_only,
+    finds_the_last_records_across_gaps,
     streams_do_not_mix,
     counts_exactly_once_while_phases_close,
     a_working_store_passes_its_check,
@@ -119,7 +126,7 @@ fn reports_a_missing_stream(store: &dyn Store) {
     assert!(is_missing(store.publish(&lease, 0)));
     assert!(is_missing(store.replace_state("a", b"", 1)));
     assert!(is_missing(store.records("a", RecordKind::Answer, &RecordFilter::default())));
-    assert!(is_missing(store.latest("a", RecordKind::Release)));
+    assert!(is_missing(store.latest("a", RecordKind::Release, 0)));
     assert_eq!(accept(store, "a", &batch("a", 0, 0, [(1, 1)])).unwrap(), Err(BatchRejection::NoStream));
     let key = PhaseKey { stream: "a".to_owned(), timestamp: 0, phase: 0 };
     let nothing = question(0, 0).oracle().unwrap().aggregate();
@@ -384,7 +391,7 @@ fn a_stale_version_changes_nothing(store: &dyn Store) {
     assert_eq!(accept(store, "a", &batch("a", 3, 0, [(2, 1)])).unwrap(), Ok(taken(1, 0, 0, 0)));
 }
 
-fn records(timestamps: impl IntoIterator<Item = u64>, what: &str) -> Vec<NewRecord> {
+pub(super) fn records(timestamps: impl IntoIterator<Item = u64>, what: &str) -> Vec<NewRecord> {
     timestamps
         .into_iter()
         .map(|timestamp| NewRecord { timestamp, body: format!("{{\"{what}\": {timestamp}}}") })
@@ -421,7 +428,7 @@ fn reads_published_records_only(store: &dyn Store) {
     let more = records([5], "released");
     store.advance(&lease, Advance { version: 2, releases: more, ..Advance::default() }).unwrap();
     let read = |kind| store.records("a", kind, &RecordFilter::default()).unwrap();
-    let latest = || [RecordKind::Release, RecordKind::Answer].map(|kind| store.latest("a", kind).unwrap());
+    let latest = || [RecordKind::Release, RecordKind::Answer].map(|kind| store.latest("a", kind, 0).unwrap());
     assert_eq!((read(RecordKind::Release).len(), read(RecordKind::Answer).len()), (0, 0));
     store.publish(&lease, 1).unwrap();
     assert_eq!((read(RecordKind::Release).len(), read(RecordKind::Answer).len()), (0, 0));

@@ -22,6 +22,7 @@ fn furnish(store: &dyn Store) -> Lease {
     let lease = begin(store, "a", &[open(3, 0)]);
     accept(store, "a", &batch("a", 3, 0, (0..40).map(|device| (device, 1)))).unwrap().unwrap();
     let next = Advance {
+        forget: None,
         version: 1,
         state: vec![7; 300],
         open: vec![open(3, 0), open(4, 1)],
@@ -237,7 +238,7 @@ fn a_full_disk_loses_nothing() {
     assert!(matches!(accept(&store, "a", &bytes(taken_in)), Err(StoreError::Failed(_))), "it is still full");
     assert_eq!(accept(&store, "a", &bytes(0)).unwrap(), Ok(taken(0, 500, 0, 0)), "what is there is known");
     let releases = vec![record(3, &"x".repeat(300_000))];
-    let next = Advance { version: 1, releases, ..Advance::default() };
+    let next = Advance { forget: None, version: 1, releases, ..Advance::default() };
     assert!(matches!(store.advance(&lease, next.clone()), Err(StoreError::Failed(_))));
     assert_eq!(store.status("a").unwrap(), (Status::Running, 1));
     drop(store);
@@ -265,9 +266,9 @@ fn refuses_foreign_and_later_files() {
 
     let later = folder.file("later");
     furnish(&SqliteStore::open(&later).unwrap());
-    Connection::open(&later).unwrap().pragma_update(None, "user_version", 2).unwrap();
+    Connection::open(&later).unwrap().pragma_update(None, "user_version", 3).unwrap();
     let error = SqliteStore::open(&later).unwrap_err();
-    assert!(matches!(&error, StoreError::Schema { found, known: 1 } if found == "2"), "{error}");
+    assert!(matches!(&error, StoreError::Schema { found, known: 2 } if found == "3"), "{error}");
     assert!(matches!(check_backup(&later), Err(StoreError::Schema { .. })));
 
     let nowhere = folder.file("no such folder/store");

@@ -48,7 +48,7 @@ enum Step {
     Accept(String, Vec<(String, Vec<u8>, Vec<usize>)>),
     Merge(PhaseKey, String, std::ops::Range<u64>, Aggregate),
     Close(Lease, u64),
-    Advance(Lease, u64, Vec<OpenQuestion>, Vec<NewRecord>, Vec<NewRecord>),
+    Advance(Lease, u64, Vec<OpenQuestion>, Vec<NewRecord>, Vec<NewRecord>, Option<u64>),
     Publish(Lease, u64),
     ReplaceState(String, u64),
     Records(String, RecordKind, RecordFilter),
@@ -131,7 +131,8 @@ impl Step {
                     (0..count).map(body).collect::<Vec<_>>()
                 };
                 let (releases, said) = (records(known.steps % 3), records(known.steps % 2));
-                Self::Advance(lease, version, asked, releases, said)
+                let forget = (known.steps % 4 == 1).then_some(known.steps % 8);
+                Self::Advance(lease, version, asked, releases, said, forget)
             }
             18 => Self::Publish(lease, near),
             19 if dice.below(6) == 0 => Self::ReplaceState(name, near + dice.below(3)),
@@ -181,13 +182,14 @@ impl Step {
                     totals.iter().map(|total| total.as_ref().map(Aggregate::supports)).collect::<Vec<_>>()
                 }))
             }
-            Self::Advance(lease, version, open, releases, said_records) => {
+            Self::Advance(lease, version, open, releases, said_records, forget) => {
                 let next = Advance {
                     version: *version,
                     state: format!("state {version}").into_bytes(),
                     open: open.clone(),
                     releases: releases.clone(),
                     answers: said_records.clone(),
+                    forget: *forget,
                 };
                 let outcome = store.advance(lease, next);
                 if let (Some(known), Ok(())) = (known, &outcome) {
@@ -204,7 +206,7 @@ impl Step {
                 said(outcome)
             }
             Self::Records(name, kind, filter) => {
-                said(store.records(name, *kind, filter)) + &said(store.latest(name, *kind))
+                said(store.records(name, *kind, filter)) + &said(store.latest(name, *kind, filter.from % 3))
             }
             Self::Look(name) => said(store.stream(name)) + &said(store.status(name)),
             Self::Names => said(store.names()),

@@ -4,6 +4,8 @@ mod backup;
 mod conformance;
 mod damage;
 mod differential;
+mod migration;
+mod numbers;
 mod postgres;
 
 use std::path::{Path, PathBuf};

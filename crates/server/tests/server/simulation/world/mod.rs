@@ -419,7 +419,7 @@ impl<B: Base> World<B> {
             let store = self.shared.store();
             if store.replace_state(name, &state, mark.version + 2).is_ok() {
                 self.happens("a stream begins anew");
-                self.observer.begun_anew(&*store, name);
+                self.observer.begun_anew(name);
             }
         }
     }

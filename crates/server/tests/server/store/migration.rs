@@ -1,0 +1,100 @@
+//! A store that the first version of the schema wrote, with its streams, opened by this program.
+
+use std::fs;
+use std::io::Read as _;
+use std::sync::Arc;
+
+use flate2::read::GzDecoder;
+use tidegate::kernel::{SeededRandom, VaultKey};
+use tidegate_device::clock::BootClock;
+use tidegate_server::driver::{Driver, DriverEvent, Now, Tools, progress};
+use tidegate_server::ingest::EventBuffer;
+use tidegate_server::store::backup::{StreamSummary, check_backup};
+use tidegate_server::store::{RecordFilter, RecordKind, SqliteStore, Store as _};
+use tidegate_server::stream::Declaration;
+
+use super::TestFolder;
+use crate::http::Marks;
+
+/// A service of schema 1 wrote it until it was killed, with reports in an open question and a reading that waits. It
+/// is a backup of that store.
+const VERSION_1: &[u8] = include_bytes!("version-1.db.gz");
+
+/// Key of its readings.
+const KEY: &str = "4ad3ea6e12c2c740e6ae5d8e3d029b80ee9685a3cc884b3efc1062fef1f6661c";
+
+fn unpack(folder: &TestFolder) -> std::path::PathBuf {
+    let mut bytes = Vec::new();
+    GzDecoder::new(VERSION_1).read_to_end(&mut bytes).unwrap();
+    let path = folder.file("store");
+    fs::write(&path, bytes).unwrap();
+    path
+}
+
+fn schema(path: &std::path::Path) -> u32 {
+    rusqlite::Connection::open(path).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
+}
+
+#[test]
+fn a_store_of_version_1_keeps_everything() {
+    let folder = TestFolder::new();
+    let path = unpack(&folder);
+    // A backup of version 1 can be checked, which changes nothing.
+    let before = check_backup(&path).unwrap();
+    assert_eq!(schema(&path), 1);
+    let names: Vec<_> = before.iter().map(|stream| stream.stream.as_str()).collect();
+    assert_eq!(names, ["load", "rooms", "visits"]);
+    assert!(before.iter().all(|StreamSummary { releases, .. }| *releases > 0), "{before:?}");
+    let store = SqliteStore::open(&path).unwrap();
+    assert_eq!(schema(&path), 2);
+    assert_eq!(store.verify().unwrap(), before);
+    let open = &store.stream("visits").unwrap().open;
+    assert!(!open.is_empty());
+    for StreamSummary { stream, releases, version, .. } in before {
+        let found = store.records(&stream, RecordKind::Release, &RecordFilter::default()).unwrap();
+        assert!(found.len() as u64 <= releases && !found.is_empty(), "{stream}");
+        assert_eq!(store.status(&stream).unwrap().1, version);
+    }
+    assert_eq!(check_backup(&path).unwrap(), store.verify().unwrap());
+}
+
+/// Reports that were acknowledged before are counted after, and numbers go on.
+#[test]
+fn streams_of_version_1_go_on() {
+    let folder = TestFolder::new();
+    let store = Arc::new(SqliteStore::open(&unpack(&folder)).unwrap());
+    let key: Vec<u8> = (0..32).map(|place| u8::from_str_radix(&KEY[2 * place..2 * place + 2], 16).unwrap()).collect();
+    let key = Some(Arc::new(VaultKey::from_bytes(key.try_into().unwrap())));
+    let (marks, holder) = (Arc::new(Marks::default()), "after".to_owned());
+    let tools = Tools { store: store.clone(), marks, key, holder, lease: 60_000 };
+    let mut random = SeededRandom::new(1);
+    for name in ["visits", "rooms", "load"] {
+        let found = store.stream(name).unwrap();
+        let declaration: Declaration = serde_json::from_str(&found.declaration).unwrap();
+        let last = progress(&found).unwrap().timestamp.unwrap();
+        let numbers = |kind| {
+            let records = store.records(name, kind, &RecordFilter::default()).unwrap();
+            records.iter().map(|record| record.number).collect::<Vec<_>>()
+        };
+        let before = numbers(RecordKind::Release).len();
+        let buffer = EventBuffer::new(&declaration).unwrap().map(Arc::new);
+        // Its lease has run out.
+        let moment = |tick: u64| declaration.schedule().begins(last) + 1_000 * declaration.tick.get() * tick;
+        let at = |wall| Now { wall, steady: Some(BootClock::new().unwrap().read().steady) };
+        let mut driver = Driver::open(name, at(moment(30)), buffer, tools.clone()).unwrap();
+        let mut counted = Vec::new();
+        for step in 0..40 {
+            let report = driver.run_due(at(moment(30) + 500 * step), &mut random).unwrap();
+            counted.extend(report.events.into_iter().filter_map(|event| match event {
+                DriverEvent::Counted { reports, .. } => Some(reports),
+                _ => None,
+            }));
+        }
+        assert_eq!(store.stream(name).unwrap().published, driver.published(), "{name}");
+        let after = numbers(RecordKind::Release);
+        assert!(after.iter().copied().eq(1..=after.len() as u64), "{name}: {after:?}");
+        if name == "visits" {
+            assert!(counted[0] > 0 && after.len() > before, "{counted:?}, {before} releases before, {after:?}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Rules of the conformance tests about numbers of records: none is used twice, whatever is left out or deleted.
+
+use tidegate_server::store::{Advance, Lease, NUMBERS_PER_VERSION, RecordFilter, RecordKind, Store, StoreError};
+
+use super::begin;
+use super::conformance::records;
+
+/// Reads the numbers of published records.
+fn numbers(store: &dyn Store, kind: RecordKind) -> Vec<u64> {
+    let records = store.records("a", kind, &RecordFilter::default()).unwrap();
+    records.iter().map(|record| record.number).collect()
+}
+
+/// Adds releases and answers to a stream, and publishes them.
+fn release(store: &dyn Store, lease: &Lease, version: u64, timestamps: &[u64], forget: Option<u64>) {
+    let [releases, answers] = ["released", "said"].map(|what| records(timestamps.iter().copied(), what));
+    store.advance(lease, Advance { version, releases, answers, forget, ..Advance::default() }).unwrap();
+    store.publish(lease, version + 1).unwrap();
+}
+
+/// The store was restored; what it had published since the backup had the next numbers.
+pub(super) fn no_number_is_used_twice_after_a_replaced_state(store: &dyn Store) {
+    let lease = begin(store, "a", &[]);
+    release(store, &lease, 1, &[3, 4], None);
+    store.replace_state("a", b"anew", 7).unwrap();
+    let lease = store.lease("a", "driver", 0, 1).unwrap().unwrap();
+    release(store, &lease, 7, &[30], None);
+    let anew = 3 + 5 * NUMBERS_PER_VERSION;
+    for kind in [RecordKind::Release, RecordKind::Answer] {
+        assert_eq!(numbers(store, kind), [1, 2, anew]);
+        assert_eq!(store.latest("a", kind, 0).unwrap(), anew);
+    }
+    // Versions that no number is left for are refused.
+    let farthest = i64::MAX.unsigned_abs() - 1;
+    assert!(matches!(store.replace_state("a", b"anew", farthest), Err(StoreError::Failed(_))));
+    assert_eq!(store.status("a").unwrap().1, 8);
+}
+
+pub(super) fn forgets_old_published_records_only(store: &dyn Store) {
+    let lease = begin(store, "a", &[]);
+    release(store, &lease, 1, &[3, 4, 5], None);
+    // Versions 3 and 4 are not published yet when 3 is forgotten.
+    let new = |version, timestamps: &[u64]| {
+        let releases = records(timestamps.iter().copied(), "released");
+        Advance { version, releases, forget: Some(5), ..Advance::default() }
+    };
+    store.advance(&lease, new(2, &[1, 6])).unwrap();
+    assert_eq!(numbers(store, RecordKind::Release), [3]);
+    store.advance(&lease, new(3, &[7])).unwrap();
+    store.publish(&lease, 4).unwrap();
+    assert_eq!(numbers(store, RecordKind::Release), [3, 4, 5, 6]);
+    store.advance(&lease, new(4, &[])).unwrap();
+    assert_eq!((numbers(store, RecordKind::Release), numbers(store, RecordKind::Answer)), (vec![3, 5, 6], vec![3]));
+    // Numbers go on, also where all records are gone.
+    store.advance(&lease, Advance { version: 5, forget: Some(100), ..Advance::default() }).unwrap();
+    assert_eq!(store.latest("a", RecordKind::Release, 0).unwrap(), 0);
+    release(store, &lease, 6, &[200], None);
+    assert_eq!((numbers(store, RecordKind::Release), numbers(store, RecordKind::Answer)), (vec![7], vec![4]));
+}
+
+pub(super) fn finds_the_last_records_across_gaps(store: &dyn Store) {
+    let lease = begin(store, "a", &[]);
+    release(store, &lease, 1, &[3, 4, 5], None);
+    store.replace_state("a", b"anew", 3).unwrap();
+    let lease = store.lease("a", "driver", 0, 1).unwrap().unwrap();
+    release(store, &lease, 3, &[30, 31], None);
+    let before = |later| store.latest("a", RecordKind::Release, later).unwrap();
+    let anew = 4 + NUMBERS_PER_VERSION;
+    assert_eq!([0, 1, 2, 3, 4, 5, u64::MAX].map(before), [anew + 1, anew, 3, 2, 1, 0, 0]);
+}
