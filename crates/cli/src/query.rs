@@ -192,7 +192,11 @@ impl Query {
 
     fn releases(&self, client: &Client, stream: &str, spec: &StreamSpec, epoch: u64) -> Result<(), Failure> {
         let times = spec.input().every.map_or_else(Clock::default, |every| Clock::of_ticks(every, epoch));
-        let shape = ReleaseLayout::of(spec).map_err(Failure::run)?.with_clock(times);
+        let mut shape = ReleaseLayout::of(spec).map_err(Failure::run)?.with_clock(times);
+        let is_of_devices = matches!(spec, StreamSpec::Local(_));
+        if is_of_devices {
+            shape = shape.with_suspicions();
+        }
         let format = if self.json { Format::Ndjson } else { Format::Csv };
         let mut head = String::new();
         shape.begin(format, &mut head);
@@ -203,7 +207,12 @@ impl Query {
             let release: Release = serde_json::from_value(record.body.clone()).map_err(Failure::run)?;
             let release = refinement.push(release);
             let mut text = std::mem::take(&mut head);
-            shape.write(&release, None, format, &mut text).map_err(Failure::run)?;
+            let written = if is_of_devices {
+                shape.write_suspected(&release, &suspicions(&record.body), format, &mut text)
+            } else {
+                shape.write(&release, None, format, &mut text)
+            };
+            written.map_err(Failure::run)?;
             Ok(text)
         })
     }
@@ -311,6 +320,14 @@ impl Query {
         output.write(&self.table(&rows))?;
         output.finish()
     }
+}
+
+/// Returns what is suspicious about a release, as words.
+fn suspicions(release: &Value) -> String {
+    let words = release.get("suspicious").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    // A service that writes something else writes no line of its own here.
+    let is_word = |word: &&str| word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    words.filter(is_word).collect::<Vec<_>>().join(" ")
 }
 
 /// The rows of a table of streams.

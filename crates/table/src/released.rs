@@ -54,7 +54,7 @@ pub struct ReleasedLine {
 }
 
 /// Fields of a release that say nothing about the stream.
-const IGNORED: [&str; 3] = ["spent", "reports", "seeded"];
+const IGNORED: [&str; 4] = ["spent", "reports", "seeded", "suspicious"];
 /// The time of a timestamp, right after `t`.
 const TIME: &str = "time";
 const VARIANCE: &str = "variance";

@@ -116,14 +116,14 @@ pub struct Advance {
     pub releases: Vec<NewRecord>,
     /// Answers of queries and monitors about the releases.
     pub answers: Vec<NewRecord>,
-    /// Published records of timestamps before this one are deleted, a thousand of a kind at a time.
+    /// Published records of timestamps before this one are deleted, a hundred of a kind at a time.
     pub forget: Option<u64>,
 }
 
 impl Advance {
     /// Most records of each kind that are deleted at once: many more than are added, so that a backlog shrinks.
     pub(super) const fn most_forgotten(&self) -> usize {
-        1_000 + 2 * (self.releases.len() + self.answers.len())
+        100 + 2 * (self.releases.len() + self.answers.len())
     }
 }
 

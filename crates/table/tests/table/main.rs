@@ -5,4 +5,5 @@ mod json_lines;
 mod long;
 mod scalar;
 mod support;
+mod suspicious;
 mod wide;
