@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::service::{Home, Serving};
-use crate::store::TestFolder;
+use crate::folder::TestFolder;
 use crate::{command, run_with_input, stderr, stdout};
 
 /// A table without its released numbers: `value` of a stream of numbers, `count` of a histogram.
