@@ -153,7 +153,9 @@ fn columns_without_noise(text: &str) -> String {
 /// observer's speed.
 fn without_durations(text: &str) -> String {
     let is_measured = |line: &str| {
-        ["_seconds_sum{", "_seconds_bucket{", "\"check\"", "start_time", "store_bytes"].iter().any(|part| line.contains(part))
+        ["_seconds_sum{", "_seconds_bucket{", "\"check\"", "start_time", "store_bytes"]
+            .iter()
+            .any(|part| line.contains(part))
     };
     let mut lines: Vec<&str> = text.lines().filter(|line| !is_measured(line)).collect();
     lines.sort_unstable();
