@@ -21,22 +21,20 @@ impl Driver {
         events: &mut Vec<DriverEvent>,
     ) -> Result<Option<u64>, DriveError> {
         let Some(buffer) = self.buffer.clone() else { return Ok(Some(u64::MAX)) };
-        if let Some(open) = buffer.open_timestamp() {
-            let ends = self.schedule.ends(open);
-            if now < ends {
-                return Ok(Some(ends));
-            }
-            let done = self.end_tick(port, &buffer, open, now, random, events).await;
-            if done.is_err() && buffer.open_timestamp() != Some(open) {
-                // Another process may open the tick that has begun, so events in this buffer would be lost.
-                buffer.rotate(None, open, None)?;
-            }
-            return done.map(|()| None);
+        let lateness = self.declaration.lateness;
+        let first = buffer.open_timestamps().first().copied();
+        let closes = first.map(|first| self.schedule.ends(first.saturating_add(lateness)));
+        if let (Some(first), Some(closes)) = (first, closes)
+            && now >= closes
+        {
+            self.end_tick(port, &buffer, first, now, random, events).await?;
+            return Ok(None);
         }
+        let closes = closes.unwrap_or(u64::MAX);
         match self.next(now)? {
             Next::Wait(wake) => {
                 self.whole_from = now;
-                if self.is_retired()? && !self.finished {
+                if first.is_none() && self.is_retired()? && !self.finished {
                     self.finished = true;
                     if self.stream.waiting() > 0 {
                         let releases = self.stream.finish(&mut **random.borrow_mut())?.releases;
@@ -44,12 +42,12 @@ impl Driver {
                         return Ok(None);
                     }
                 }
-                Ok(Some(wake))
+                Ok(Some(wake.min(closes)))
             }
             Next::Open(timestamp) => {
                 let begins = self.schedule.begins(timestamp);
                 if begins < self.whole_from {
-                    return Ok(Some(self.schedule.ends(timestamp)));
+                    return Ok(Some(self.schedule.ends(timestamp).min(closes)));
                 }
                 // Commit first: from now on no other process opens this tick, whatever its clock shows.
                 self.last = Some(timestamp);
@@ -61,31 +59,56 @@ impl Driver {
                     events.push(DriverEvent::Skipped { count: 1 });
                     return Ok(None);
                 }
-                buffer.rotate(None, timestamp, Some(timestamp))?;
-                Ok(Some(self.schedule.ends(timestamp)))
+                buffer.open(timestamp);
+                Ok(Some(self.schedule.ends(timestamp).min(closes)))
             }
         }
     }
 
-    /// Releases a tick that is over, and opens the next one.
+    /// Releases a tick that takes no more events, and opens the next one.
     async fn end_tick<R: Randomness>(
         &mut self,
         port: &Port,
         buffer: &EventBuffer,
-        open: u64,
+        closing: u64,
         now: u64,
         random: &RefCell<&mut R>,
         events: &mut Vec<DriverEvent>,
     ) -> Result<(), DriveError> {
         // The next tick is complete only if it begins now.
-        let next = self.schedule.timestamp(now).filter(|next| *next == open + 1);
+        let first = self.last.map_or(0, |last| last.saturating_add(1));
+        let next = self.schedule.timestamp(now).filter(|next| *next == first);
         let is_running = self.tools.store.status(&self.lease.stream)?.0 == Status::Running;
         let next = next.filter(|_| is_running);
         if next.is_none() {
             self.whole_from = now;
         }
-        let entry = match buffer.rotate(self.stream.account(), open, next)? {
+        if let Some(members) = &mut self.members {
+            members.refresh(&*self.tools.store, &self.lease.stream)?;
+        }
+        let done = self.release_tick(port, buffer, (closing, next), random, events).await;
+        if let (Err(_), Some(next)) = (&done, next) {
+            // Another process may open it, so events in this buffer would be lost.
+            buffer.abandon(next);
+        }
+        if let Some(members) = &mut self.members {
+            members.forget(closing);
+        }
+        done
+    }
+
+    /// Releases a tick, and opens another.
+    async fn release_tick<R: Randomness>(
+        &mut self,
+        port: &Port,
+        buffer: &EventBuffer,
+        (closing, next): (u64, Option<u64>),
+        random: &RefCell<&mut R>,
+        events: &mut Vec<DriverEvent>,
+    ) -> Result<(), DriveError> {
+        let entry = match buffer.rotate(self.stream.account(), closing, next, self.members.as_ref())? {
             Some(TickEvents::Histogram(histogram)) => Some(Entry::Histogram(histogram)),
+            Some(TickEvents::ByClass(histograms, members)) => Some(Entry::ByClass { histograms, members }),
             Some(TickEvents::Reading(reading)) => Some(Entry::Reading(reading)),
             Some(TickEvents::Empty) | None => None,
         };
@@ -97,7 +120,8 @@ impl Driver {
             }
         };
         self.last = next.or(self.last);
-        let due = (!releases.is_empty()).then(|| self.schedule.due_curated(open));
+        let published = closing.saturating_add(self.declaration.lateness);
+        let due = (!releases.is_empty()).then(|| self.schedule.due_curated(published));
         self.advance(port, releases, due, events).await
     }
 

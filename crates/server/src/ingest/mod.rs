@@ -4,13 +4,15 @@
 //! | --- | --- |
 //! | `admission` | admission control of reports: open question, length, plausibility, cap |
 //! | `commit` | group commit: many batches in one transaction |
-//! | [`event_buffer`] | events of the open tick of a curated stream |
+//! | [`event_buffer`] | events of the open ticks of a curated stream |
 //! | [`events`] | parser of events |
+//! | `member_cache` | classes of users in memory |
 
 pub(crate) mod admission;
 pub(crate) mod commit;
 pub mod event_buffer;
 pub mod events;
+pub(crate) mod member_cache;
 
 use tidegate_device::wire::WireError;
 

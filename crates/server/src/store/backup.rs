@@ -13,6 +13,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::row::{StreamRow, kind_code, read_record, record_columns};
 use super::sqlite::{
     Fault, SqliteStore, find_stream, io_failed, load_question, make_file, read_questions, read_state, sync_folder,
+    verify_members,
 };
 use super::{RecordKind, StoreError, schema};
 
@@ -136,6 +137,7 @@ fn verify(connection: &Connection) -> Result<Vec<StreamSummary>, Fault> {
         }
         verify_records(connection, &row, RecordKind::Release, row.releases)?;
         verify_records(connection, &row, RecordKind::Answer, row.answers)?;
+        verify_members(connection, &row)?;
         let (version, published, releases) = (row.version, row.published, row.releases);
         found.push(StreamSummary { stream: name, version, published, releases, declaration: row.declaration });
     }

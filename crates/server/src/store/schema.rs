@@ -8,10 +8,13 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::StoreError;
 
 /// Schema version of SQLite files that this program writes.
-pub(super) const KNOWN: u32 = 1;
+pub(super) const KNOWN: u32 = 2;
 
 /// Schema version of PostgreSQL databases that this program writes.
-pub(super) const POSTGRES: u32 = 2;
+pub(super) const POSTGRES: u32 = 3;
+
+/// First version of PostgreSQL databases in which identities are a log.
+pub(super) const WITH_LOG: u32 = 2;
 
 /// Application id in the header of an SQLite file: "TGST".
 pub(super) const APPLICATION: i32 = 0x5447_5354;
@@ -155,9 +158,31 @@ ALTER TABLE tidegate.log ALTER COLUMN body SET STORAGE EXTERNAL;
 UPDATE tidegate.meta SET schema = 2;
 ";
 
+/// Registries of users and their classes: version 2 of SQLite, and 3 of PostgreSQL.
+const MEMBERS: &str = "
+CREATE TABLE {schema}registries (
+    stream {integer} PRIMARY KEY REFERENCES {schema}streams (number),
+    changes {integer} NOT NULL,
+    users {integer} NOT NULL,
+    forgotten {integer} NOT NULL,
+    sum {integer} NOT NULL
+){options};
+CREATE TABLE {schema}members (
+    stream {integer} NOT NULL REFERENCES {schema}streams (number),
+    name TEXT NOT NULL,
+    number {integer} NOT NULL,
+    body {bytes} NOT NULL,
+    forgotten_at {integer} NOT NULL,
+    sum {integer} NOT NULL,
+    PRIMARY KEY (stream, name)
+){options};
+CREATE INDEX members_by_change ON {schema}members (stream, number);
+CREATE INDEX members_by_end ON {schema}members (stream, forgotten_at);
+";
+
 impl Dialect {
-    /// Writes the common tables in this dialect.
-    fn common(&self) -> String {
+    /// Writes tables in this dialect.
+    fn write(&self, tables: &str) -> String {
         [
             ("{schema}", self.schema),
             ("{key}", self.key),
@@ -169,18 +194,20 @@ impl Dialect {
             ("{options}", self.options),
         ]
         .iter()
-        .fold(COMMON.to_owned(), |text, (word, meaning)| text.replace(word, meaning))
+        .fold(tables.to_owned(), |text, (word, meaning)| text.replace(word, meaning))
     }
 }
 
 /// Returns the steps from a version on, for SQLite.
 fn sqlite_steps(from: u32) -> impl Iterator<Item = String> {
-    [SQLITE.common() + SQLITE_OWN].into_iter().skip(from as usize)
+    [SQLITE.write(COMMON) + SQLITE_OWN, SQLITE.write(MEMBERS)].into_iter().skip(from as usize)
 }
 
 /// Returns the steps from a version on, for PostgreSQL.
 pub(super) fn postgres_steps(from: u32) -> impl Iterator<Item = String> {
-    [POSTGRES_OWN.to_owned() + &POSTGRES_DIALECT.common(), POSTGRES_LOG.to_owned()].into_iter().skip(from as usize)
+    let registries = POSTGRES_DIALECT.write(MEMBERS) + "UPDATE tidegate.meta SET schema = 3;";
+    let steps = [POSTGRES_OWN.to_owned() + &POSTGRES_DIALECT.write(COMMON), POSTGRES_LOG.to_owned(), registries];
+    steps.into_iter().skip(from as usize)
 }
 
 fn foreign(found: impl Into<String>) -> StoreError {

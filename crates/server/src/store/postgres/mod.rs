@@ -6,6 +6,7 @@
 
 mod accept;
 mod fault;
+mod members;
 mod pool;
 mod rows;
 mod transactions;
@@ -232,7 +233,7 @@ fn migrate(connection: &mut Connection) -> Result<(), Fault> {
     for step in schema::postgres_steps(version) {
         connection.batch_execute(&step)?;
     }
-    if version < schema::POSTGRES {
+    if version < schema::WITH_LOG {
         move_identities(connection)?;
     }
     Ok(())
