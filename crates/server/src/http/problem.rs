@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::driver::DriveError;
 use crate::ingest::events::EventSyntaxError;
 use crate::ingest::{EventError, EventRejection, ReportError};
-use crate::service::ServiceError;
+use crate::service::{MemberError, ServiceError};
 use crate::store::{BatchRejection, StoreError};
 use crate::stream::DeclarationError;
 use tidegate_device::wire::WireError;
@@ -91,6 +91,7 @@ impl From<StoreError> for Problem {
             StoreError::NoStream(_) => Self::no_stream(),
             StoreError::Retired(_) => Self::conflict("retired", error.to_string()),
             StoreError::Exists(_) => Self::conflict("exists", error.to_string()),
+            StoreError::Full { .. } => Self::conflict("full", error.to_string()),
             error => {
                 tracing::error!(%error, "the store failed");
                 Self::later("store", "the store is not available", 1)
@@ -123,6 +124,19 @@ impl From<ServiceError> for Problem {
                 tracing::error!(%error, "the service failed");
                 Self::later("service", "the service cannot do that at present", 5)
             }
+        }
+    }
+}
+
+impl From<MemberError> for Problem {
+    fn from(error: MemberError) -> Self {
+        let message = error.to_string();
+        match error {
+            MemberError::NoClasses => Self::conflict("no_classes", message),
+            MemberError::NoUser => Self::new(StatusCode::NOT_FOUND, "no_user", message),
+            MemberError::Class { position, .. } => Self::bad("not_taken", message).at(position, 0),
+            MemberError::Store { changed: 0, error } => error.into(),
+            MemberError::Store { changed, error } => Self::from(error).at(changed, changed),
         }
     }
 }

@@ -260,9 +260,8 @@ impl EventBuffer {
                     }
                     Some(members) => {
                         // Users without a class are in no count.
-                        let held = held.filter_map(|(user, value)| {
-                            Some((u32::from(members.class_at(*user, closing)?), *value))
-                        });
+                        let held = held
+                            .filter_map(|(user, value)| Some((u32::from(members.class_at(*user, closing)?), *value)));
                         let classes: Vec<u32> = members.classes().numbers().collect();
                         let histograms = seal_class_histograms(account, closing, held, &classes, values.count())?;
                         TickEvents::ByClass(histograms, members.count(closing))

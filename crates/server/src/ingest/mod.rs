@@ -7,12 +7,14 @@
 //! | [`event_buffer`] | events of the open ticks of a curated stream |
 //! | [`events`] | parser of events |
 //! | `member_cache` | classes of users in memory |
+//! | [`members`] | parser of users' classes |
 
 pub(crate) mod admission;
 pub(crate) mod commit;
 pub mod event_buffer;
 pub mod events;
 pub(crate) mod member_cache;
+pub mod members;
 
 use tidegate_device::wire::WireError;
 

@@ -4,10 +4,12 @@
 //! | --- | --- |
 //! | `agenda` | when each stream is due |
 //! | `handle` | shared view of a running stream |
+//! | `members` | registry of the users of a stream with classes |
 //! | `run` | threads that drive the streams |
 
 mod agenda;
 mod handle;
+mod members;
 mod run;
 
 use std::collections::HashMap;
@@ -30,6 +32,7 @@ use tokio::sync::watch;
 
 use agenda::{Agenda, GROUP, Seat};
 use handle::{StreamHandle, declaration_of, lock};
+pub use members::{MemberError, UserClass};
 
 use crate::driver::{DriveError, DriverEvent, Tools, Turn, first_state, progress};
 use crate::ingest::admission::Admission;

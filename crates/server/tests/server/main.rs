@@ -6,6 +6,7 @@ mod http;
 mod model;
 mod pool;
 mod postgres;
+mod register;
 mod simulation;
 mod soak;
 mod store;

@@ -2,6 +2,7 @@
 //!
 //! `TIDEGATE_SEED=n cargo test -p tidegate-server simulation` runs one seed only.
 
+mod classes;
 mod device;
 mod dice;
 mod directed;
@@ -62,7 +63,7 @@ fn every_invariant_holds_after_every_step() {
     println!("{releases} releases, {reports} reports acknowledged, {happened:#?}");
     if std::env::var("TIDEGATE_SEED").is_err() {
         // Every transaction of the cycle went wrong in every way.
-        for name in ["lease", "accept", "close", "advance", "publish"] {
+        for name in ["lease", "accept", "close", "advance", "publish", "change_members"] {
             for kind in Wrong::ALL {
                 assert!(wrong.contains_key(&(name, kind)), "{name} was never {kind:?}");
             }
@@ -137,6 +138,21 @@ fn catches_a_group_that_is_published_before_its_marks() {
 fn catches_a_group_that_mixes_up_counts() {
     let signs = [Invariant::CountedAtMostOnce, Invariant::AcknowledgedIsCounted, Invariant::FailsForAReason];
     assert_caught(broken_store(Breaks::MixesUpCounts), &signs);
+}
+
+#[test]
+fn catches_classes_that_change_at_begun_timestamps() {
+    assert_caught(broken_store(Breaks::ChangesWhatHasBegun), &[Invariant::ClassesAreKept]);
+}
+
+#[test]
+fn catches_users_who_move_at_once() {
+    assert_caught(broken_store(Breaks::MovesAtOnce), &[Invariant::ClassesAreKept]);
+}
+
+#[test]
+fn catches_changes_of_classes_that_are_lost() {
+    assert_caught(broken_store(Breaks::LosesMembers), &[Invariant::ClassesAreKept]);
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod backup;
 mod conformance;
 mod damage;
 mod differential;
+pub(crate) mod members;
 mod postgres;
 
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
 //! [`World`]: devices, a network, server processes and a store, simulated step by step from a seed.
 
 mod disturbances;
+mod members;
 mod network;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,12 +14,14 @@ use tidegate_server::ingest::EventBuffer;
 use tidegate_server::store::{NewStream, Status, Store, StoreError};
 use tidegate_server::stream::Declaration;
 
+use super::classes::PBD;
 use super::device::{BrokenDevice, SimulatedDevice};
 use super::dice::Dice;
 use super::faults::{Faulty, Shared, Wrong};
 use super::marks::{Careless, Marks};
 use super::observer::{Invariant, Observer, Violation};
 use super::store::{Breaks, MemoryStore};
+use members::Change;
 use network::Message;
 
 /// Length of a tick, in seconds.
@@ -119,6 +122,8 @@ pub(super) struct World<B> {
     /// Questions of the past, for a dishonest collector.
     old_questions: Vec<(usize, Question)>,
     older: BTreeMap<String, u64>,
+    /// A change of a class that a process is making.
+    change: Option<Change>,
     restores: u64,
     retired: BTreeSet<String>,
     observer: Observer,
@@ -161,6 +166,13 @@ fn declarations(dice: &mut Dice) -> Vec<Declaration> {
                           "domain": { "low": 0, "high": 100 }, "protects": "reading", "outside": "clamp" }"#;
         chosen.push(declaration("contin", contin));
     }
+    if dice.chance(1, 2) {
+        let lateness = dice.below(3);
+        chosen.push(Declaration { lateness, ..declaration("classes", PBD) });
+    }
+    if dice.chance(1, 3) {
+        chosen.push(Declaration { lateness: 2, ..declaration("late", BA) });
+    }
     chosen
 }
 
@@ -193,6 +205,7 @@ impl<B: Base> World<B> {
             sent: 0,
             old_questions: Vec::new(),
             older: BTreeMap::new(),
+            change: None,
             restores: 0,
             retired: BTreeSet::new(),
             observer: Observer::new(seed, key()),
@@ -307,6 +320,7 @@ impl<B: Base> World<B> {
         self.poll();
         self.deliver();
         self.send_events();
+        self.change_classes();
         self.operate();
         let released = self.shared.take_released();
         let store = self.shared.store();
