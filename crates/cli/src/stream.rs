@@ -18,8 +18,8 @@ use crate::table::layout;
 
 /// Manage the streams of a running service, and send events to them.
 ///
-/// Creating, pausing, resuming and retiring need an operator's token, sending an ingest token, and
-/// listing and showing an analyst's. The token is in --token-file or in the variable TIDEGATE_TOKEN,
+/// Creating, pausing, resuming and retiring need an operator's token, sending and registering users an
+/// ingest token, and listing and showing an analyst's. The token is in --token-file or in the variable TIDEGATE_TOKEN,
 /// and the address in --server or in the variable TIDEGATE_SERVER.
 #[derive(Debug, Args)]
 #[command(
@@ -65,9 +65,9 @@ enum Action {
     /// Send events to a stream whose curator is trusted: values of users, or a reading
     ///
     /// The input is a table with the fields user,value, as CSV or as lines of JSON; for a stream of
-    /// numbers, --value is the reading. The events of a request count in the open tick; --timestamp names
-    /// it, so that nothing counts in another one. A stream of numbers requires it. A user counts once in a
-    /// tick: the first value counts.
+    /// numbers, --value is the reading. The events of a request count in the present tick; --timestamp
+    /// names it, or an earlier one that is still open. A stream of numbers requires it. A user counts once
+    /// in a tick: the first value counts.
     #[command(
         verbatim_doc_comment,
         after_help = "Example:\n  tidegate stream send offices --input events.csv --server http://127.0.0.1:8420\n  \
@@ -75,6 +75,19 @@ enum Action {
                       tidegate stream send load --timestamp 471 --value 17.5"
     )]
     Send(Send),
+    /// Register users in classes, move them to others, or let them leave
+    ///
+    /// For streams whose spec declares classes. The input is a table with the fields user,class, as CSV or
+    /// as lines of JSON; an empty class lets the user leave. Changes apply from the next timestamp on. A
+    /// user who moves to another class is not counted until the longer window of the two is over. --user
+    /// alone shows a user's class.
+    #[command(
+        verbatim_doc_comment,
+        after_help = "Example:\n  tidegate stream users offices --input classes.csv --server http://127.0.0.1:8420\n  \
+                      tidegate stream users offices --user anna --class high\n  \
+                      tidegate stream users offices --user anna --leave"
+    )]
+    Users(Users),
 }
 
 #[derive(Debug, Args)]
@@ -93,6 +106,10 @@ struct Create {
     /// The start of timestamp 0, in seconds since 1970
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     epoch: u64,
+
+    /// How many ticks longer a tick takes events of a trusted curator, 0 to 100
+    #[arg(long, value_name = "TICKS", default_value_t = 0)]
+    lateness: u64,
 
     /// A URL that gets the messages of monitors; may be repeated
     #[arg(long, value_name = "URL")]
@@ -158,6 +175,35 @@ struct Send {
     json: bool,
 }
 
+#[derive(Debug, Args)]
+struct Users {
+    /// The stream's name
+    name: String,
+
+    /// A table with the fields user,class
+    #[arg(long, value_name = "FILE|-", required_unless_present = "user", conflicts_with = "user")]
+    input: Option<String>,
+
+    /// A user
+    #[arg(long)]
+    user: Option<String>,
+
+    /// The class that the user wants
+    #[arg(long, requires = "user")]
+    class: Option<String>,
+
+    /// Let the user leave
+    #[arg(long, requires = "user", conflicts_with = "class")]
+    leave: bool,
+
+    #[command(flatten)]
+    server: Server,
+
+    /// Print the answer as JSON
+    #[arg(long)]
+    json: bool,
+}
+
 /// Most events of a request; the service takes 100,000 and 8 MiB.
 const MOST_EVENTS: usize = 10_000;
 /// Most bytes of a request, about.
@@ -176,6 +222,7 @@ impl Streams {
             Action::Resume(one) => one.set("resume"),
             Action::Retire(one) => one.set("retire"),
             Action::Send(send) => send.run(),
+            Action::Users(users) => users.run(),
         }
     }
 }
@@ -205,9 +252,9 @@ fn show(stream: &Value, json: bool) -> Result<(), Failure> {
 impl Create {
     fn run(&self) -> Result<(), Failure> {
         let spec = Input::spec(&self.spec)?;
-        let Self { tick, epoch, .. } = *self;
+        let Self { tick, epoch, lateness, .. } = *self;
         let (name, webhooks) = (self.name.clone(), self.webhook.clone());
-        let declaration = Declaration { name, tick, epoch, spec: spec.stream.clone(), webhooks };
+        let declaration = Declaration { name, tick, epoch, spec: spec.stream.clone(), lateness, webhooks };
         declaration.check().map_err(|error| match error {
             DeclarationError::Spec(error) => spec.refused(&error).into(),
             other => Failure::input(other),
@@ -245,7 +292,7 @@ impl Send {
         let timestamp = self.timestamp.map(|t| format!("?timestamp={t}")).unwrap_or_default();
         let path = path(&self.name, &format!("/events{timestamp}"))?;
         let client = self.server.client(1)?;
-        let mut sender = Sender { client: &client, path, waiting: Vec::new(), bytes: 0, taken: 0 };
+        let mut sender = Sender::new(&client, path);
         match (&self.input, &self.value) {
             (_, Some(value)) => {
                 let mut event = json!({ "value": value });
@@ -257,7 +304,7 @@ impl Send {
             (Some(input), None) => {
                 let Input { name, source } = Input::open(input)?;
                 let mut table = Reading::default().detect(&name, source).map_err(Failure::input)?;
-                let (user, value) = fields(&table).map_err(Failure::input)?;
+                let (user, value) = fields(&table, "value").map_err(Failure::input)?;
                 while let Some(line) = table.next_line().map_err(Failure::input)? {
                     let user = line.named(user, "a user").map_err(Failure::input)?;
                     sender.push(json!({ "user": user, "value": line.text(value) }))?;
@@ -274,12 +321,67 @@ impl Send {
     }
 }
 
-/// Positions of the user and of the value.
-fn fields<R: std::io::Read>(table: &TableReader<R>) -> Result<(usize, usize), TableError> {
-    Ok((table.field(&["user"])?, table.field(&["value"])?))
+impl Users {
+    fn run(&self) -> Result<(), Failure> {
+        let client = self.server.client(1)?;
+        let mut sender = Sender::new(&client, path(&self.name, "/users")?);
+        match (&self.input, &self.user) {
+            (Some(input), _) => {
+                let Input { name, source } = Input::open(input)?;
+                let mut table = Reading::default().detect(&name, source).map_err(Failure::input)?;
+                let (user, class) = fields(&table, "class").map_err(Failure::input)?;
+                while let Some(line) = table.next_line().map_err(Failure::input)? {
+                    let user = line.named(user, "a user").map_err(Failure::input)?;
+                    let class = Some(line.text(class).trim()).filter(|class| !class.is_empty());
+                    sender.push(json!({ "user": user, "class": class }))?;
+                }
+            }
+            (None, Some(user)) if self.class.is_some() || self.leave => {
+                sender.push(json!({ "user": user, "class": self.class }))?;
+            }
+            (None, Some(user)) => return self.show(&client, user),
+            // Unreachable: clap requires one of them.
+            (None, None) => return Err(Failure::input("--input or --user must be given")),
+        }
+        let taken = sender.finish()?;
+        let text = match self.json {
+            true => json!({ "taken": taken }).to_string(),
+            false => format!("{taken} users were taken"),
+        };
+        let mut output = Output::create("-")?;
+        output.write(&format!("{text}\n"))?;
+        output.finish()
+    }
+
+    fn show(&self, client: &Client, user: &str) -> Result<(), Failure> {
+        let path = path(&self.name, &format!("/users/{}", in_path(user)))?;
+        let found: Value = client.read(&path).map_err(explain)?;
+        let text = match (self.json, found["class"].as_str(), found["from"].as_u64()) {
+            (true, ..) => found.to_string(),
+            (_, Some(class), Some(from)) => format!("{user} is in class {class}, and counts from timestamp {from} on"),
+            _ => format!("{user} has left"),
+        };
+        let mut output = Output::create("-")?;
+        output.write(&format!("{text}\n"))?;
+        output.finish()
+    }
 }
 
-/// Sends events in requests of bounded size.
+/// Encodes a name as a segment of a path.
+fn in_path(name: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'~' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    name.bytes().map(encode).collect()
+}
+
+/// Positions of the user and of another field.
+fn fields<R: std::io::Read>(table: &TableReader<R>, other: &str) -> Result<(usize, usize), TableError> {
+    Ok((table.field(&["user"])?, table.field(&[other])?))
+}
+
+/// Sends events, or users with their classes, in requests of bounded size.
 struct Sender<'a> {
     client: &'a Client,
     path: String,
@@ -288,7 +390,11 @@ struct Sender<'a> {
     taken: u64,
 }
 
-impl Sender<'_> {
+impl<'a> Sender<'a> {
+    const fn new(client: &'a Client, path: String) -> Self {
+        Self { client, path, waiting: Vec::new(), bytes: 0, taken: 0 }
+    }
+
     fn push(&mut self, event: Value) -> Result<(), Failure> {
         self.bytes += event.to_string().len();
         self.waiting.push(event);
@@ -303,7 +409,7 @@ impl Sender<'_> {
         self.bytes = 0;
         let answer: Value = self.client.ask(&self.path, &body).map_err(|error| {
             if self.taken > 0 {
-                complain("note", format_args!("{} events were taken before", self.taken));
+                complain("note", format_args!("{} were taken before", self.taken));
             }
             explain(error)
         })?;

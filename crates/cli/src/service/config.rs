@@ -234,6 +234,8 @@ struct WrittenStream {
     #[serde(default)]
     epoch: u64,
     #[serde(default)]
+    lateness: u64,
+    #[serde(default)]
     webhooks: Vec<String>,
 }
 
@@ -406,12 +408,17 @@ fn declarations<'a>(
             }
         };
         let (written, places) = entry.read::<WrittenStream>()?;
-        let WrittenStream { name, tick, epoch, webhooks } = written;
+        let WrittenStream { name, tick, epoch, lateness, webhooks } = written;
         let name_span = name.span();
-        let declaration = Declaration { name: name.into_inner(), tick, epoch, spec: spec.stream.clone(), webhooks };
+        let spec_of_stream = spec.stream.clone();
+        let name = name.into_inner();
+        let declaration = Declaration { name, tick, epoch, spec: spec_of_stream, lateness, webhooks };
         match declaration.check() {
             Ok(()) => {}
             Err(DeclarationError::Spec(error)) => return Err(spec.refused(&error).into()),
+            Err(error @ (DeclarationError::Lateness { .. } | DeclarationError::LatenessOfDevices)) => {
+                return Err(places.error(Some("lateness"), error).into());
+            }
             Err(error @ DeclarationError::Webhook { .. }) => return Err(places.error(Some("webhooks"), error).into()),
             Err(error) => return Err(table.error_at(&name_span, None, error).into()),
         }

@@ -3,6 +3,7 @@
 
 mod clock;
 mod http;
+mod lateness;
 mod model;
 mod pool;
 mod postgres;
