@@ -24,7 +24,7 @@ impl<B: Base> World<B> {
             return;
         }
         let Some(change) = self.change else {
-            if self.dice.chance(1, 3) {
+            if self.dice.chance(2, 3) {
                 let class = u16::try_from(self.dice.index(WINDOWS.len() + 2)).unwrap();
                 let class = (usize::from(class) < WINDOWS.len()).then_some(class);
                 self.change = Some(Change { user: self.dice.below(USERS), class, read: None });
