@@ -32,6 +32,9 @@ pub struct Declaration {
     /// How many ticks longer a tick takes events of a curated stream.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lateness: u64,
+    /// Whether a curated stream takes its history first. Resuming it makes it live, for ever.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub backfill: bool,
     /// URLs that get the answers of its monitors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub webhooks: Vec<String>,
@@ -60,6 +63,8 @@ pub enum DeclarationError {
     Webhook { given: String },
     #[error("lateness: {given} ticks are more than {MAX_LATENESS}, the most")]
     Lateness { given: u64 },
+    #[error("backfill: devices answer no questions about the past; delete this key")]
+    BackfillOfDevices,
     #[error("lateness: devices answer while a question is open; delete this key")]
     LatenessOfDevices,
     #[error("spec.timeline: the service has a schedule of its own; delete this key")]
@@ -89,6 +94,9 @@ impl Declaration {
         };
         if let Some(given) = self.webhooks.iter().find(|url| !is_url(url)) {
             return Err(DeclarationError::Webhook { given: given.chars().take(80).collect() });
+        }
+        if self.backfill && !self.is_curated() {
+            return Err(DeclarationError::BackfillOfDevices);
         }
         match self.lateness {
             0 => {}

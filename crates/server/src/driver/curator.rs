@@ -3,12 +3,15 @@
 use std::cell::RefCell;
 
 use tidegate::kernel::Randomness;
+use tidegate::release::Release;
 use tidegate::stream::Entry;
 
 use super::group::Port;
-use super::{DriveError, Driver, DriverEvent, Next, Now};
-use crate::ingest::event_buffer::{EventBuffer, TickEvents};
+use super::state::unreadable;
+use super::{DriveError, Driver, DriverEvent, NAP, Next, Now};
+use crate::ingest::event_buffer::{EventBuffer, EventRejection, TickEvents};
 use crate::store::Status;
+use crate::stream::Declaration;
 
 impl Driver {
     /// Does one step. Returns when to come back, or `None` after a change.
@@ -21,6 +24,9 @@ impl Driver {
         events: &mut Vec<DriverEvent>,
     ) -> Result<Option<u64>, DriveError> {
         let Some(buffer) = self.buffer.clone() else { return Ok(Some(u64::MAX)) };
+        if self.declaration.backfill {
+            return self.step_history(port, &buffer, now, random, events).await;
+        }
         let lateness = self.declaration.lateness;
         let first = buffer.open_timestamps().first().copied();
         let closes = first.map(|first| self.schedule.ends(first.saturating_add(lateness)));
@@ -106,23 +112,73 @@ impl Driver {
         random: &RefCell<&mut R>,
         events: &mut Vec<DriverEvent>,
     ) -> Result<(), DriveError> {
-        let entry = match buffer.rotate(self.stream.account(), closing, next, self.members.as_ref())? {
-            Some(TickEvents::Histogram(histogram)) => Some(Entry::Histogram(histogram)),
-            Some(TickEvents::ByClass(histograms, members)) => Some(Entry::ByClass { histograms, members }),
-            Some(TickEvents::Reading(reading)) => Some(Entry::Reading(reading)),
-            Some(TickEvents::Empty) | None => None,
-        };
-        let releases = match entry {
-            Some(entry) => self.stream.push(entry, &mut **random.borrow_mut())?.releases,
-            None => {
-                events.push(DriverEvent::Skipped { count: 1 });
-                Vec::new()
-            }
-        };
+        let tick = buffer.rotate(self.stream.account(), closing, next, self.members.as_ref())?;
+        let releases = self.push(tick, random, events)?;
         self.last = next.or(self.last);
         let published = closing.saturating_add(self.declaration.lateness);
         let due = (!releases.is_empty()).then(|| self.schedule.due_curated(published));
         self.advance(port, releases, due, events).await
+    }
+
+    /// Hands a tick to the mechanism. Returns its releases.
+    fn push<R: Randomness>(
+        &mut self,
+        tick: Option<TickEvents>,
+        random: &RefCell<&mut R>,
+        events: &mut Vec<DriverEvent>,
+    ) -> Result<Vec<Release>, DriveError> {
+        let entry = match tick {
+            Some(TickEvents::Histogram(histogram)) => Entry::Histogram(histogram),
+            Some(TickEvents::ByClass(histograms, members)) => Entry::ByClass { histograms, members },
+            Some(TickEvents::Reading(reading)) => Entry::Reading(reading),
+            Some(TickEvents::Empty) | None => {
+                events.push(DriverEvent::Skipped { count: 1 });
+                return Ok(Vec::new());
+            }
+        };
+        Ok(self.stream.push(entry, &mut **random.borrow_mut())?.releases)
+    }
+
+    /// Releases a tick of the history, if one waits. The present opens no tick before an operator resumes the stream.
+    async fn step_history<R: Randomness>(
+        &mut self,
+        port: &Port,
+        buffer: &EventBuffer,
+        now: u64,
+        random: &RefCell<&mut R>,
+        events: &mut Vec<DriverEvent>,
+    ) -> Result<Option<u64>, DriveError> {
+        let Some(past) = buffer.take_past() else {
+            // Perhaps another process has heard that the stream is live.
+            let found = self.tools.store.stream(&self.lease.stream)?;
+            let declared: Declaration =
+                serde_json::from_str(&found.declaration).map_err(|error| unreadable(&self.lease.stream, error))?;
+            if declared.backfill && found.status != Status::Retired {
+                return Ok(Some(now.saturating_add(NAP)));
+            }
+            self.declaration.backfill = false;
+            self.whole_from = now;
+            return Ok(None);
+        };
+        let (timestamp, reply) = (past.timestamp, past.reply.clone());
+        let first = self.last.map_or(0, |last| last.saturating_add(1)).max(self.not_before);
+        let is_over = self.schedule.timestamp(now).is_some_and(|present| timestamp < present);
+        if timestamp < first || !is_over {
+            // Nobody may listen any more.
+            let _ = reply.try_send(Err(EventRejection::Past { first }));
+            return Ok(None);
+        }
+        if let Some(members) = &mut self.members {
+            members.refresh(&*self.tools.store, &self.lease.stream)?;
+        }
+        let Some(account) = self.stream.account() else { return Ok(None) };
+        let tick = buffer.seal_past(account, past, self.members.as_ref())?;
+        let releases = self.push(Some(tick), random, events)?;
+        self.last = Some(timestamp);
+        let due = (!releases.is_empty()).then_some(now);
+        self.advance(port, releases, due, events).await?;
+        let _ = reply.try_send(Ok(()));
+        Ok(None)
     }
 
     fn is_retired(&self) -> Result<bool, DriveError> {

@@ -164,10 +164,15 @@ impl From<EventError> for Problem {
         match error {
             EventError::NoStream(_) => Self::no_stream(),
             EventError::NotCurated => Self::conflict("not_curated", error.to_string()),
+            EventError::Live => Self::conflict("live", error.to_string()),
+            EventError::Unknown => Self::later("store", &error.to_string(), 1),
+            EventError::Rejected { reason: EventRejection::Busy, .. } => Self::later("busy", &error.to_string(), 1),
             EventError::Rejected { accepted, reason } => {
                 let message = reason.to_string();
                 match reason {
-                    EventRejection::NotOpen | EventRejection::Timestamp { .. } => Self::conflict("closed", message),
+                    EventRejection::NotOpen | EventRejection::Timestamp { .. } | EventRejection::Past { .. } => {
+                        Self::conflict("closed", message)
+                    }
                     EventRejection::Reading => Self::conflict("not_taken", message),
                     _ => Self::bad("not_taken", message),
                 }

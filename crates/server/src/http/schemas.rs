@@ -41,6 +41,10 @@ pub(super) fn schemas() -> Value {
             "description": "How many ticks longer a tick of a curated stream takes events.",
             "type": "integer", "minimum": 0, "maximum": MAX_LATENESS,
         },
+        "backfill": {
+            "description": "Whether a curated stream takes its history first, until it is resumed.",
+            "type": "boolean",
+        },
         "webhooks": { "type": "array", "items": { "type": "string", "pattern": "^https?://" } },
     });
     let mut shown = declared.clone();

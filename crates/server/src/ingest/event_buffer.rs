@@ -3,6 +3,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hasher;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use siphasher::sip128::{Hasher128, SipHasher24};
@@ -49,6 +50,11 @@ pub enum EventRejection {
     Timestamp { first: u64, last: u64 },
     #[error("value: this tick already has a reading")]
     Reading,
+    /// A timestamp of the history that is over, or has not begun.
+    #[error("timestamp: expected {first} or a later one that is over")]
+    Past { first: u64 },
+    #[error("another tick of the history is being released")]
+    Busy,
 }
 
 fn expected(first: u64, last: u64) -> String {
@@ -94,6 +100,7 @@ pub struct EventBuffer {
     lateness: u64,
     input: Input,
     contents: Mutex<Contents>,
+    past: Mutex<Option<PastTick>>,
 }
 
 #[derive(Debug)]
@@ -115,6 +122,20 @@ struct Tick {
     /// Each user's value, by keyed hash of the user's name. The first value counts.
     users: HashMap<u128, u32>,
     reading: Option<Zeroizing<String>>,
+}
+
+/// A whole tick of a stream's history, which waits for the driver.
+pub(crate) struct PastTick {
+    pub(crate) timestamp: u64,
+    tick: Tick,
+    /// Hears whether the tick was released. Dropped where that is unknown.
+    pub(crate) reply: SyncSender<Result<(), EventRejection>>,
+}
+
+impl std::fmt::Debug for PastTick {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("PastTick").field("timestamp", &self.timestamp).finish_non_exhaustive()
+    }
 }
 
 impl Drop for Tick {
@@ -148,7 +169,7 @@ impl EventBuffer {
             StreamSpec::Scalar(spec) => Input::Numbers { intake: spec.intake().map_err(DeclarationError::from)? },
             _ => return Ok(None),
         };
-        Ok(Some(Self { schedule: declaration.schedule(), lateness, input, contents: Mutex::default() }))
+        Ok(Some(Self { schedule: declaration.schedule(), lateness, input, contents: Mutex::default(), past: Mutex::default() }))
     }
 
     fn lock(&self) -> MutexGuard<'_, Contents> {
@@ -210,6 +231,43 @@ impl EventBuffer {
         (all, None)
     }
 
+    /// Offers a whole tick of the history to the driver. The receiver hears whether it was released; it is closed where
+    /// that is unknown.
+    ///
+    /// # Errors
+    /// The position of the event that was rejected, and why. Then nothing is offered.
+    pub fn offer_past(
+        &self,
+        timestamp: u64,
+        events: Vec<CuratorEvent>,
+    ) -> Result<Receiver<Result<(), EventRejection>>, (usize, EventRejection)> {
+        let mut tick = Tick::default();
+        for (position, event) in events.into_iter().enumerate() {
+            let pushed = match &self.input {
+                Input::Users { values, key, most } => push_user(&mut tick, values, *key, *most, event),
+                Input::Numbers { .. } => push_number(&mut tick, event),
+            };
+            pushed.map_err(|rejection| (position, rejection))?;
+        }
+        let (reply, outcome) = sync_channel(1);
+        let past = &mut *self.past.lock().unwrap_or_else(PoisonError::into_inner);
+        if past.is_some() {
+            return Err((0, EventRejection::Busy));
+        }
+        *past = Some(PastTick { timestamp, tick, reply });
+        Ok(outcome)
+    }
+
+    /// Takes the tick of the history that waits, if there is one.
+    pub(crate) fn take_past(&self) -> Option<PastTick> {
+        self.past.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Withdraws the tick of the history that waits.
+    pub(crate) fn withdraw_past(&self) {
+        drop(self.take_past());
+    }
+
     /// Sets the fencing token of the lease. Events of another lease are dropped: another process may have the rest.
     pub(crate) fn claim(&self, epoch: u64) {
         if std::mem::replace(&mut self.lock().epoch, epoch) != epoch {
@@ -249,7 +307,27 @@ impl EventBuffer {
             contents.open.insert(opening, Tick::default());
         }
         drop(contents);
-        let (Some(mut tick), Some(account)) = (tick, account) else { return Ok(None) };
+        let (Some(tick), Some(account)) = (tick, account) else { return Ok(None) };
+        self.seal(account, closing, tick, members).map(Some)
+    }
+
+    /// Seals a tick of the history.
+    pub(crate) fn seal_past(
+        &self,
+        account: Account,
+        past: PastTick,
+        members: Option<&MemberCache>,
+    ) -> Result<TickEvents, HistogramError> {
+        self.seal(account, past.timestamp, past.tick, members)
+    }
+
+    fn seal(
+        &self,
+        account: Account,
+        closing: u64,
+        mut tick: Tick,
+        members: Option<&MemberCache>,
+    ) -> Result<TickEvents, HistogramError> {
         let events = match &self.input {
             Input::Users { values, .. } => {
                 let held = tick.users.iter().filter(|(_, value)| **value != NO_CELL);
@@ -273,7 +351,7 @@ impl EventBuffer {
                 sealed.map_or(TickEvents::Empty, TickEvents::Reading)
             }
         };
-        Ok(Some(events))
+        Ok(events)
     }
 }
 

@@ -52,6 +52,11 @@ pub enum EventError {
     NoStream(String),
     #[error("devices of this stream report for themselves; it takes no events")]
     NotCurated,
+    #[error("this stream is live, and takes no history")]
+    Live,
+    /// Whether a tick of the history was released is unknown.
+    #[error("the outcome is unknown; send the tick again")]
+    Unknown,
     /// The first `accepted` events were accepted, and the next was not.
     #[error("{reason}")]
     Rejected { accepted: usize, reason: EventRejection },
