@@ -72,7 +72,8 @@ enum Action {
         verbatim_doc_comment,
         after_help = "Example:\n  tidegate stream send offices --input events.csv --server http://127.0.0.1:8420\n  \
                       tidegate stream send offices --user anna --value work\n  \
-                      tidegate stream send load --timestamp 471 --value 17.5"
+                      tidegate stream send load --timestamp 471 --value 17.5\n  \
+                      tidegate stream send offices --history years.csv"
     )]
     Send(Send),
     /// Register users in classes, move them to others, or let them leave
@@ -110,6 +111,10 @@ struct Create {
     /// How many ticks longer a tick takes events of a trusted curator, 0 to 100
     #[arg(long, value_name = "TICKS", default_value_t = 0)]
     lateness: u64,
+
+    /// Take the history of a trusted curator first; resume makes the stream live
+    #[arg(long)]
+    backfill: bool,
 
     /// A URL that gets the messages of monitors; may be repeated
     #[arg(long, value_name = "URL")]
@@ -152,8 +157,16 @@ struct Send {
     name: String,
 
     /// A table with the fields user,value
-    #[arg(long, value_name = "FILE|-", required_unless_present = "value", conflicts_with = "value")]
+    #[arg(long, value_name = "FILE|-", required_unless_present_any = ["value", "history"], conflicts_with = "value")]
     input: Option<String>,
+
+    /// The history of a stream that is not live yet: a table t,user,value or t,value, ordered by t
+    #[arg(long, value_name = "FILE|-", conflicts_with_all = ["input", "value", "timestamp"])]
+    history: Option<String>,
+
+    /// Begin the history with this timestamp, and leave out earlier lines
+    #[arg(long, value_name = "T", requires = "history", default_value_t = 0)]
+    from: u64,
 
     /// Who holds the value
     #[arg(long, requires = "value")]
@@ -252,9 +265,9 @@ fn show(stream: &Value, json: bool) -> Result<(), Failure> {
 impl Create {
     fn run(&self) -> Result<(), Failure> {
         let spec = Input::spec(&self.spec)?;
-        let Self { tick, epoch, lateness, .. } = *self;
+        let Self { tick, epoch, lateness, backfill, .. } = *self;
         let (name, webhooks) = (self.name.clone(), self.webhook.clone());
-        let declaration = Declaration { name, tick, epoch, spec: spec.stream.clone(), lateness, webhooks };
+        let declaration = Declaration { name, tick, epoch, spec: spec.stream.clone(), lateness, backfill, webhooks };
         declaration.check().map_err(|error| match error {
             DeclarationError::Spec(error) => spec.refused(&error).into(),
             other => Failure::input(other),
@@ -289,6 +302,9 @@ impl One {
 
 impl Send {
     fn run(&self) -> Result<(), Failure> {
+        if let Some(history) = &self.history {
+            return self.send_history(history);
+        }
         let timestamp = self.timestamp.map(|t| format!("?timestamp={t}")).unwrap_or_default();
         let path = path(&self.name, &format!("/events{timestamp}"))?;
         let client = self.server.client(1)?;
@@ -316,6 +332,68 @@ impl Send {
         let taken = sender.finish()?;
         let mut output = Output::create("-")?;
         let text = if self.json { json!({ "taken": taken }).to_string() } else { format!("{taken} events were taken") };
+        output.write(&format!("{text}\n"))?;
+        output.finish()
+    }
+}
+
+impl Send {
+    /// Sends a whole tick in each request. Where users may be absent, ticks without lines are sent too: which ones these
+    /// are must not show.
+    fn send_history(&self, history: &str) -> Result<(), Failure> {
+        let client = self.server.client(1)?;
+        let path = path(&self.name, "/history")?;
+        let Input { name, source } = Input::open(history)?;
+        let mut table = Reading::default().detect(&name, source).map_err(Failure::input)?;
+        let user = table.field(&["user"]).ok();
+        let (t, value) = (table.field(&["t"]), table.field(&["value"]));
+        let (t, value) = (t.map_err(Failure::input)?, value.map_err(Failure::input)?);
+        let send = |timestamp: u64, events: &mut Vec<Value>| -> Result<(), Failure> {
+            let body = Value::Array(std::mem::take(events)).to_string();
+            let answer: Result<Value, _> = client.ask(&format!("{path}?timestamp={timestamp}"), &body);
+            answer.map(drop).map_err(|error| {
+                complain("note", format_args!("timestamp {timestamp} and later ones were not released"));
+                explain(error)
+            })
+        };
+        let (mut open, mut events, mut ticks) = (None, Vec::new(), 0_u64);
+        while let Some(line) = table.next_line().map_err(Failure::input)? {
+            let expected = "a timestamp, a whole number that is not below the one before";
+            let timestamp: u64 =
+                line.text(t).trim().parse().map_err(|_| Failure::input(line.bad_field(t, expected)))?;
+            if timestamp < self.from {
+                continue;
+            }
+            match open {
+                Some(before) if timestamp < before => return Err(Failure::input(line.bad_field(t, expected))),
+                Some(before) if timestamp > before => {
+                    send(before, &mut events)?;
+                    ticks += 1;
+                    if user.is_some() {
+                        for empty in before + 1..timestamp {
+                            send(empty, &mut events)?;
+                            ticks += 1;
+                        }
+                    }
+                }
+                _ => {}
+            }
+            open = Some(timestamp);
+            let mut event = json!({ "value": line.text(value) });
+            if let Some(user) = user {
+                event["user"] = json!(line.named(user, "a user").map_err(Failure::input)?);
+            }
+            events.push(event);
+        }
+        if let Some(last) = open {
+            send(last, &mut events)?;
+            ticks += 1;
+        }
+        let mut output = Output::create("-")?;
+        let text = match self.json {
+            true => json!({ "released": ticks }).to_string(),
+            false => format!("{ticks} timestamps were released"),
+        };
         output.write(&format!("{text}\n"))?;
         output.finish()
     }

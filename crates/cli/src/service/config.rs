@@ -236,6 +236,8 @@ struct WrittenStream {
     #[serde(default)]
     lateness: u64,
     #[serde(default)]
+    backfill: bool,
+    #[serde(default)]
     webhooks: Vec<String>,
 }
 
@@ -408,11 +410,11 @@ fn declarations<'a>(
             }
         };
         let (written, places) = entry.read::<WrittenStream>()?;
-        let WrittenStream { name, tick, epoch, lateness, webhooks } = written;
+        let WrittenStream { name, tick, epoch, lateness, backfill, webhooks } = written;
         let name_span = name.span();
         let spec_of_stream = spec.stream.clone();
         let name = name.into_inner();
-        let declaration = Declaration { name, tick, epoch, spec: spec_of_stream, lateness, webhooks };
+        let declaration = Declaration { name, tick, epoch, spec: spec_of_stream, lateness, backfill, webhooks };
         match declaration.check() {
             Ok(()) => {}
             Err(DeclarationError::Spec(error)) => return Err(spec.refused(&error).into()),

@@ -169,7 +169,13 @@ impl EventBuffer {
             StreamSpec::Scalar(spec) => Input::Numbers { intake: spec.intake().map_err(DeclarationError::from)? },
             _ => return Ok(None),
         };
-        Ok(Some(Self { schedule: declaration.schedule(), lateness, input, contents: Mutex::default(), past: Mutex::default() }))
+        Ok(Some(Self {
+            schedule: declaration.schedule(),
+            lateness,
+            input,
+            contents: Mutex::default(),
+            past: Mutex::default(),
+        }))
     }
 
     fn lock(&self) -> MutexGuard<'_, Contents> {

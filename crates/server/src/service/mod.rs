@@ -468,12 +468,7 @@ impl Service {
     ///
     /// # Errors
     /// After [`EventError::Unknown`] send the same tick again: it is refused as over if it was released.
-    pub fn push_history(
-        &self,
-        stream: &str,
-        timestamp: u64,
-        events: Vec<CuratorEvent>,
-    ) -> Result<usize, EventError> {
+    pub fn push_history(&self, stream: &str, timestamp: u64, events: Vec<CuratorEvent>) -> Result<usize, EventError> {
         let handle = self.handle(stream).ok_or_else(|| EventError::NoStream(stream.to_owned()))?;
         let buffer = handle.buffer.as_ref().ok_or(EventError::NotCurated)?;
         let (is_driven, is_live) = {

@@ -68,7 +68,7 @@ impl World {
 #[test]
 fn a_tick_takes_events_until_it_closes() {
     let mut world = World::new();
-    world.run_through(0, 4_500);
+    world.run_through(100, 4_500);
     assert_eq!(world.buffer.open_timestamps(), [1_002, 1_003, 1_004]);
     for timestamp in [None, Some(1_002), Some(1_003), Some(1_004)] {
         assert_eq!(world.send(4_500, timestamp), None, "{timestamp:?}");
@@ -87,7 +87,7 @@ fn a_tick_takes_events_until_it_closes() {
 #[test]
 fn a_paused_stream_closes_its_open_ticks_in_time() {
     let mut world = World::new();
-    world.run_through(0, 4_500);
+    world.run_through(100, 4_500);
     world.store.set_status("late", Status::Paused).unwrap();
     world.run_through(4_600, 9_500);
     assert_eq!(world.released, [(1_001, 4_000), (1_002, 5_000), (1_003, 6_000), (1_004, 7_000)]);
@@ -100,7 +100,7 @@ fn a_paused_stream_closes_its_open_ticks_in_time() {
 #[test]
 fn a_restart_releases_no_tick_that_was_open() {
     let mut world = World::new();
-    world.run_through(0, 4_500);
+    world.run_through(100, 4_500);
     (world.driver, world.buffer) = (None, World::new().buffer);
     world.run_through(4_600, 9_500);
     // Ticks 1,002 to 1,004 had events in the memory of the process that has ended.
@@ -110,7 +110,7 @@ fn a_restart_releases_no_tick_that_was_open() {
 #[test]
 fn a_failed_driver_goes_on_with_its_open_ticks() {
     let mut world = World::new();
-    world.run_through(0, 4_500);
+    world.run_through(100, 4_500);
     world.driver = None;
     world.run_through(4_600, 7_500);
     assert_eq!(world.released, [(1_001, 4_000), (1_002, 5_000), (1_003, 6_000), (1_004, 7_000)]);
@@ -119,7 +119,7 @@ fn a_failed_driver_goes_on_with_its_open_ticks() {
 #[test]
 fn a_clock_that_jumps_ahead_drops_all_open_ticks() {
     let mut world = World::new();
-    world.run_through(0, 4_500);
+    world.run_through(100, 4_500);
     (4_600..20_000).step_by(100).for_each(|at| world.run(at, 30_000));
     // Nothing is opened for a window of five ticks after the jump.
     assert_eq!(world.released[..2], [(1_001, 4_000), (1_039, 12_000)]);

@@ -5,6 +5,7 @@ mod classes;
 mod documented;
 mod flow;
 mod hangs;
+mod history;
 mod limits;
 mod observable;
 mod page;

@@ -3,7 +3,7 @@
 mod backup;
 mod conformance;
 mod damage;
-mod differential;
+pub(crate) mod differential;
 pub(crate) mod members;
 mod postgres;
 

@@ -1,6 +1,7 @@
 //! [`World`]: devices, a network, server processes and a store, simulated step by step from a seed.
 
 mod disturbances;
+mod history;
 mod members;
 mod network;
 
@@ -21,6 +22,7 @@ use super::faults::{Faulty, Shared, Wrong};
 use super::marks::{Careless, Marks};
 use super::observer::{Invariant, Observer, Violation};
 use super::store::{Breaks, MemoryStore};
+use history::History;
 use members::Change;
 use network::Message;
 
@@ -124,6 +126,8 @@ pub(super) struct World<B> {
     older: BTreeMap<String, u64>,
     /// A change of a class that a process is making.
     change: Option<Change>,
+    /// Next timestamp of the history, and how the one before it ended.
+    history: History,
     restores: u64,
     retired: BTreeSet<String>,
     observer: Observer,
@@ -173,6 +177,9 @@ fn declarations(dice: &mut Dice) -> Vec<Declaration> {
     if dice.chance(1, 3) {
         chosen.push(Declaration { lateness: 2, ..declaration("late", BA) });
     }
+    if dice.chance(1, 3) {
+        chosen.push(Declaration { backfill: true, ..declaration("past", BA) });
+    }
     chosen
 }
 
@@ -206,6 +213,7 @@ impl<B: Base> World<B> {
             old_questions: Vec::new(),
             older: BTreeMap::new(),
             change: None,
+            history: History::default(),
             restores: 0,
             retired: BTreeSet::new(),
             observer: Observer::new(seed, key()),
@@ -303,6 +311,7 @@ impl<B: Base> World<B> {
                 Err(starts) => *starts = 0,
             }
         }
+        self.go_live();
         for declaration in &self.declarations {
             if !self.retired.contains(&declaration.name) {
                 self.shared.store().set_status(&declaration.name, Status::Running).unwrap();
@@ -321,6 +330,7 @@ impl<B: Base> World<B> {
         self.deliver();
         self.send_events();
         self.change_classes();
+        self.send_history();
         self.operate();
         let released = self.shared.take_released();
         let store = self.shared.store();
