@@ -20,8 +20,8 @@ use crate::table::layout;
 
 /// Manage the streams of a running service, and send events to them.
 ///
-/// Creating, pausing, resuming and retiring need an operator's token, sending an ingest token, and
-/// listing and showing an analyst's. The token is in --token-file or in the variable TIDEGATE_TOKEN,
+/// Creating, pausing, resuming and retiring need an operator's token, sending and registering users an
+/// ingest token, and listing and showing an analyst's. The token is in --token-file or in the variable TIDEGATE_TOKEN,
 /// and the address in --server or in the variable TIDEGATE_SERVER.
 #[derive(Debug, Args)]
 #[command(
@@ -67,16 +67,30 @@ enum Action {
     /// Send events to a stream whose curator is trusted: values of users, or a reading
     ///
     /// The input is a table with the fields user,value, as CSV or as lines of JSON; for a stream of
-    /// numbers, --value is the reading. The events of a request count in the open tick; --timestamp names
-    /// it, so that nothing counts in another one. A stream of numbers requires it. A user counts once in a
-    /// tick: the first value counts.
+    /// numbers, --value is the reading. The events of a request count in the present tick; --timestamp
+    /// names it, or an earlier one that is still open. A stream of numbers requires it. A user counts once
+    /// in a tick: the first value counts.
     #[command(
         verbatim_doc_comment,
         after_help = "Example:\n  tidegate stream send offices --input events.csv --server http://127.0.0.1:8420\n  \
                       tidegate stream send offices --user anna --value work\n  \
-                      tidegate stream send load --timestamp 471 --value 17.5"
+                      tidegate stream send load --timestamp 471 --value 17.5\n  \
+                      tidegate stream send offices --history years.csv"
     )]
     Send(Send),
+    /// Register users in classes, move them to others, or let them leave
+    ///
+    /// For streams whose spec declares classes. The input is a table with the fields user,class, as CSV or
+    /// as lines of JSON; an empty class lets the user leave. Changes apply from the next timestamp on. A
+    /// user who moves to another class is not counted until the longer window of the two is over. --user
+    /// alone shows a user's class.
+    #[command(
+        verbatim_doc_comment,
+        after_help = "Example:\n  tidegate stream users offices --input classes.csv --server http://127.0.0.1:8420\n  \
+                      tidegate stream users offices --user anna --class high\n  \
+                      tidegate stream users offices --user anna --leave"
+    )]
+    Users(Users),
 }
 
 #[derive(Debug, Args)]
@@ -95,6 +109,14 @@ struct Create {
     /// The start of timestamp 0, in seconds since 1970
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     epoch: u64,
+
+    /// How many ticks longer a tick takes events of a trusted curator, 0 to 100
+    #[arg(long, value_name = "TICKS", default_value_t = 0)]
+    lateness: u64,
+
+    /// Take the history of a trusted curator first; resume makes the stream live
+    #[arg(long)]
+    backfill: bool,
 
     /// A URL that gets the messages of monitors; may be repeated
     #[arg(long, value_name = "URL")]
@@ -145,8 +167,16 @@ struct Send {
     name: String,
 
     /// A table with the fields user,value
-    #[arg(long, value_name = "FILE|-", required_unless_present = "value", conflicts_with = "value")]
+    #[arg(long, value_name = "FILE|-", required_unless_present_any = ["value", "history"], conflicts_with = "value")]
     input: Option<String>,
+
+    /// The history of a stream that is not live yet: a table t,user,value or t,value, ordered by t
+    #[arg(long, value_name = "FILE|-", conflicts_with_all = ["input", "value", "timestamp"])]
+    history: Option<String>,
+
+    /// Begin the history with this timestamp, and leave out earlier lines
+    #[arg(long, value_name = "T", requires = "history", default_value_t = 0)]
+    from: u64,
 
     /// Who holds the value
     #[arg(long, requires = "value")]
@@ -164,6 +194,35 @@ struct Send {
     server: Server,
 
     /// Print how many events were taken as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct Users {
+    /// The stream's name
+    name: String,
+
+    /// A table with the fields user,class
+    #[arg(long, value_name = "FILE|-", required_unless_present = "user", conflicts_with = "user")]
+    input: Option<String>,
+
+    /// A user
+    #[arg(long)]
+    user: Option<String>,
+
+    /// The class that the user wants
+    #[arg(long, requires = "user")]
+    class: Option<String>,
+
+    /// Let the user leave
+    #[arg(long, requires = "user", conflicts_with = "class")]
+    leave: bool,
+
+    #[command(flatten)]
+    server: Server,
+
+    /// Print the answer as JSON
     #[arg(long)]
     json: bool,
 }
@@ -186,6 +245,7 @@ impl Streams {
             Action::Resume(one) => one.set("resume"),
             Action::Retire(one) => one.set("retire"),
             Action::Send(send) => send.run(),
+            Action::Users(users) => users.run(),
         }
     }
 }
@@ -215,10 +275,11 @@ fn show(stream: &Value, json: bool) -> Result<(), Failure> {
 impl Create {
     fn run(&self) -> Result<(), Failure> {
         let spec = Input::spec(&self.spec)?;
-        let Self { tick, epoch, .. } = *self;
+        let Self { tick, epoch, lateness, backfill, .. } = *self;
         let (name, webhooks) = (self.name.clone(), self.webhook.clone());
         let retention = Retention { timestamps: self.keep_timestamps, age: self.keep_age };
-        let declaration = Declaration { name, tick, epoch, spec: spec.stream.clone(), webhooks, retention };
+        let spec_given = spec.stream.clone();
+        let declaration = Declaration { name, tick, epoch, spec: spec_given, lateness, backfill, webhooks, retention };
         declaration.check().map_err(|error| match error {
             DeclarationError::Spec(error) => spec.refused(&error).into(),
             other => Failure::input(other),
@@ -253,10 +314,13 @@ impl One {
 
 impl Send {
     fn run(&self) -> Result<(), Failure> {
+        if let Some(history) = &self.history {
+            return self.send_history(history);
+        }
         let timestamp = self.timestamp.map(|t| format!("?timestamp={t}")).unwrap_or_default();
         let path = path(&self.name, &format!("/events{timestamp}"))?;
         let client = self.server.client(1)?;
-        let mut sender = Sender { client: &client, path, waiting: Vec::new(), bytes: 0, taken: 0 };
+        let mut sender = Sender::new(&client, path);
         match (&self.input, &self.value) {
             (_, Some(value)) => {
                 let mut event = json!({ "value": value });
@@ -268,7 +332,7 @@ impl Send {
             (Some(input), None) => {
                 let Input { name, source } = Input::open(input)?;
                 let mut table = Reading::default().detect(&name, source).map_err(Failure::input)?;
-                let (user, value) = fields(&table).map_err(Failure::input)?;
+                let (user, value) = fields(&table, "value").map_err(Failure::input)?;
                 while let Some(line) = table.next_line().map_err(Failure::input)? {
                     let user = line.named(user, "a user").map_err(Failure::input)?;
                     sender.push(json!({ "user": user, "value": line.text(value) }))?;
@@ -285,12 +349,129 @@ impl Send {
     }
 }
 
-/// Positions of the user and of the value.
-fn fields<R: std::io::Read>(table: &TableReader<R>) -> Result<(usize, usize), TableError> {
-    Ok((table.field(&["user"])?, table.field(&["value"])?))
+impl Send {
+    /// Sends a whole tick in each request. Where users may be absent, ticks without lines are sent too: which ones these
+    /// are must not show.
+    fn send_history(&self, history: &str) -> Result<(), Failure> {
+        let client = self.server.client(1)?;
+        let path = path(&self.name, "/history")?;
+        let Input { name, source } = Input::open(history)?;
+        let mut table = Reading::default().detect(&name, source).map_err(Failure::input)?;
+        let user = table.field(&["user"]).ok();
+        let (t, value) = (table.field(&["t"]), table.field(&["value"]));
+        let (t, value) = (t.map_err(Failure::input)?, value.map_err(Failure::input)?);
+        let send = |timestamp: u64, events: &mut Vec<Value>| -> Result<(), Failure> {
+            let body = Value::Array(std::mem::take(events)).to_string();
+            let answer: Result<Value, _> = client.ask(&format!("{path}?timestamp={timestamp}"), &body);
+            answer.map(drop).map_err(|error| {
+                complain("note", format_args!("timestamp {timestamp} and later ones were not released"));
+                explain(error)
+            })
+        };
+        let (mut open, mut events, mut ticks) = (None, Vec::new(), 0_u64);
+        while let Some(line) = table.next_line().map_err(Failure::input)? {
+            let expected = "a timestamp, a whole number that is not below the one before";
+            let timestamp: u64 =
+                line.text(t).trim().parse().map_err(|_| Failure::input(line.bad_field(t, expected)))?;
+            if timestamp < self.from {
+                continue;
+            }
+            match open {
+                Some(before) if timestamp < before => return Err(Failure::input(line.bad_field(t, expected))),
+                Some(before) if timestamp > before => {
+                    send(before, &mut events)?;
+                    ticks += 1;
+                    if user.is_some() {
+                        for empty in before + 1..timestamp {
+                            send(empty, &mut events)?;
+                            ticks += 1;
+                        }
+                    }
+                }
+                _ => {}
+            }
+            open = Some(timestamp);
+            let mut event = json!({ "value": line.text(value) });
+            if let Some(user) = user {
+                event["user"] = json!(line.named(user, "a user").map_err(Failure::input)?);
+            }
+            events.push(event);
+        }
+        if let Some(last) = open {
+            send(last, &mut events)?;
+            ticks += 1;
+        }
+        let mut output = Output::create("-")?;
+        let text = match self.json {
+            true => json!({ "released": ticks }).to_string(),
+            false => format!("{ticks} timestamps were released"),
+        };
+        output.write(&format!("{text}\n"))?;
+        output.finish()
+    }
 }
 
-/// Sends events in requests of bounded size.
+impl Users {
+    fn run(&self) -> Result<(), Failure> {
+        let client = self.server.client(1)?;
+        let mut sender = Sender::new(&client, path(&self.name, "/users")?);
+        match (&self.input, &self.user) {
+            (Some(input), _) => {
+                let Input { name, source } = Input::open(input)?;
+                let mut table = Reading::default().detect(&name, source).map_err(Failure::input)?;
+                let (user, class) = fields(&table, "class").map_err(Failure::input)?;
+                while let Some(line) = table.next_line().map_err(Failure::input)? {
+                    let user = line.named(user, "a user").map_err(Failure::input)?;
+                    let class = Some(line.text(class).trim()).filter(|class| !class.is_empty());
+                    sender.push(json!({ "user": user, "class": class }))?;
+                }
+            }
+            (None, Some(user)) if self.class.is_some() || self.leave => {
+                sender.push(json!({ "user": user, "class": self.class }))?;
+            }
+            (None, Some(user)) => return self.show(&client, user),
+            // Unreachable: clap requires one of them.
+            (None, None) => return Err(Failure::input("--input or --user must be given")),
+        }
+        let taken = sender.finish()?;
+        let text = match self.json {
+            true => json!({ "taken": taken }).to_string(),
+            false => format!("{taken} users were taken"),
+        };
+        let mut output = Output::create("-")?;
+        output.write(&format!("{text}\n"))?;
+        output.finish()
+    }
+
+    fn show(&self, client: &Client, user: &str) -> Result<(), Failure> {
+        let path = path(&self.name, &format!("/users/{}", in_path(user)))?;
+        let found: Value = client.read(&path).map_err(explain)?;
+        let text = match (self.json, found["class"].as_str(), found["from"].as_u64()) {
+            (true, ..) => found.to_string(),
+            (_, Some(class), Some(from)) => format!("{user} is in class {class}, and counts from timestamp {from} on"),
+            _ => format!("{user} has left"),
+        };
+        let mut output = Output::create("-")?;
+        output.write(&format!("{text}\n"))?;
+        output.finish()
+    }
+}
+
+/// Encodes a name as a segment of a path.
+fn in_path(name: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'~' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    name.bytes().map(encode).collect()
+}
+
+/// Positions of the user and of another field.
+fn fields<R: std::io::Read>(table: &TableReader<R>, other: &str) -> Result<(usize, usize), TableError> {
+    Ok((table.field(&["user"])?, table.field(&[other])?))
+}
+
+/// Sends events, or users with their classes, in requests of bounded size.
 struct Sender<'a> {
     client: &'a Client,
     path: String,
@@ -299,7 +480,11 @@ struct Sender<'a> {
     taken: u64,
 }
 
-impl Sender<'_> {
+impl<'a> Sender<'a> {
+    const fn new(client: &'a Client, path: String) -> Self {
+        Self { client, path, waiting: Vec::new(), bytes: 0, taken: 0 }
+    }
+
     fn push(&mut self, event: Value) -> Result<(), Failure> {
         self.bytes += event.to_string().len();
         self.waiting.push(event);
@@ -314,7 +499,7 @@ impl Sender<'_> {
         self.bytes = 0;
         let answer: Value = self.client.ask(&self.path, &body).map_err(|error| {
             if self.taken > 0 {
-                complain("note", format_args!("{} events were taken before", self.taken));
+                complain("note", format_args!("{} were taken before", self.taken));
             }
             explain(error)
         })?;

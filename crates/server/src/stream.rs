@@ -3,6 +3,7 @@
 use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
+use tidegate::central::classes::Classes;
 use tidegate::kernel::{VaultKey, Window};
 use tidegate::mechanisms::Family;
 use tidegate::spec::{ColumnsSpec, Duplicates, Empty, Every, InputSpec, SpecError, StandingQueries, StreamSpec};
@@ -29,12 +30,26 @@ pub struct Declaration {
     pub epoch: u64,
     /// Mechanism, privacy parameters, queries and monitors.
     pub spec: StreamSpec,
+    /// How many ticks longer a tick takes events of a curated stream.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lateness: u64,
+    /// Whether a curated stream takes its history first. Resuming it makes it live, for ever.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub backfill: bool,
     /// URLs that get the answers of its monitors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub webhooks: Vec<String>,
     /// How long its releases and answers are kept.
     #[serde(default, skip_serializing_if = "Retention::is_unlimited")]
     pub retention: Retention,
+}
+
+/// Longest lateness, in ticks.
+pub const MAX_LATENESS: u64 = 100;
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde wants a reference
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Error of a declaration.
@@ -52,6 +67,12 @@ pub enum DeclarationError {
     Webhook { given: String },
     #[error("retention.{0}")]
     Retention(&'static str),
+    #[error("lateness: {given} ticks are more than {MAX_LATENESS}, the most")]
+    Lateness { given: u64 },
+    #[error("backfill: devices answer no questions about the past; delete this key")]
+    BackfillOfDevices,
+    #[error("lateness: devices answer while a question is open; delete this key")]
+    LatenessOfDevices,
     #[error("spec.timeline: the service has a schedule of its own; delete this key")]
     Timeline,
     #[error("spec.{key}: the service takes events, not tables; delete this key")]
@@ -81,6 +102,15 @@ impl Declaration {
             return Err(DeclarationError::Webhook { given: given.chars().take(80).collect() });
         }
         self.retention.kept(self.tick).map_err(DeclarationError::Retention)?;
+        if self.backfill && !self.is_curated() {
+            return Err(DeclarationError::BackfillOfDevices);
+        }
+        match self.lateness {
+            0 => {}
+            _ if !self.is_curated() => return Err(DeclarationError::LatenessOfDevices),
+            given if given > MAX_LATENESS => return Err(DeclarationError::Lateness { given }),
+            _ => {}
+        }
         if self.spec.declares_timeline() {
             return Err(DeclarationError::Timeline);
         }
@@ -114,7 +144,7 @@ impl Declaration {
         let mechanism = self.spec.mechanism();
         let why = match mechanism.family {
             Family::Sequence => Some("each device releases its own sequence, by `tidegate release`"),
-            _ if mechanism.by_class => Some("run user classes with `tidegate release`"),
+            Family::Local if mechanism.by_class => Some("devices with classes are for `tidegate release`"),
             _ => None,
         };
         if let Some(why) = why {
@@ -137,6 +167,17 @@ impl Declaration {
     /// Returns the clock that gives timestamps their times, where the spec says `every`.
     pub(crate) fn times(&self) -> Clock {
         self.spec.input().every.map_or_else(Clock::default, |every| Clock::of_ticks(every, self.epoch))
+    }
+
+    /// Returns the classes that its users choose from; `None` where all have the same guarantee.
+    ///
+    /// # Errors
+    /// Invalid classes.
+    pub fn classes(&self) -> Result<Option<Classes>, DeclarationError> {
+        match &self.spec {
+            StreamSpec::Central(spec) if self.spec.mechanism().by_class => Ok(Some(spec.classes()?)),
+            _ => Ok(None),
+        }
     }
 
     /// Returns the clock of its timestamps.
@@ -181,6 +222,9 @@ impl Declaration {
         if self.ticks() != earlier.ticks() {
             return changed(if self.tick == earlier.tick { "epoch" } else { "tick" });
         }
+        if self.lateness != earlier.lateness {
+            return changed("lateness");
+        }
         let bare = |declaration: &Self| {
             let mut spec = declaration.spec.clone();
             *spec.input_mut() = InputSpec::default();
@@ -210,7 +254,7 @@ impl Declaration {
 ///
 /// Rounds of questions divide the first nine tenths of a tick evenly, and the release is published when the tick is
 /// over. A curated stream collects events for the whole tick, releases them when it is over, and publishes after a
-/// fifth of the next one.
+/// fifth of the next one. With a lateness, it releases and publishes as many ticks later.
 ///
 /// Rounds close and releases are published later by an offset, so that many streams do not need the disk at once. It is
 /// up to a second and a twentieth of a tick, and follows from the stream's name alone.

@@ -235,6 +235,10 @@ struct WrittenStream {
     #[serde(default)]
     epoch: u64,
     #[serde(default)]
+    lateness: u64,
+    #[serde(default)]
+    backfill: bool,
+    #[serde(default)]
     webhooks: Vec<String>,
     #[serde(default)]
     retention: Retention,
@@ -409,13 +413,16 @@ fn declarations<'a>(
             }
         };
         let (written, places) = entry.read::<WrittenStream>()?;
-        let WrittenStream { name, tick, epoch, webhooks, retention } = written;
+        let WrittenStream { name, tick, epoch, lateness, backfill, webhooks, retention } = written;
         let name_span = name.span();
         let (name, spec_given) = (name.into_inner(), spec.stream.clone());
-        let declaration = Declaration { name, tick, epoch, spec: spec_given, webhooks, retention };
+        let declaration = Declaration { name, tick, epoch, spec: spec_given, lateness, backfill, webhooks, retention };
         match declaration.check() {
             Ok(()) => {}
             Err(DeclarationError::Spec(error)) => return Err(spec.refused(&error).into()),
+            Err(error @ (DeclarationError::Lateness { .. } | DeclarationError::LatenessOfDevices)) => {
+                return Err(places.error(Some("lateness"), error).into());
+            }
             Err(error @ DeclarationError::Webhook { .. }) => return Err(places.error(Some("webhooks"), error).into()),
             Err(error @ DeclarationError::Retention(_)) => return Err(places.error(Some("retention"), error).into()),
             Err(error) => return Err(table.error_at(&name_span, None, error).into()),

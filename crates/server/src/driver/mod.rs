@@ -43,10 +43,11 @@ use state::{SavedState, VERSION, encode, load, save_stream, unreadable};
 
 pub use event::{DriveError, DriverEvent};
 pub use group::{Turn, drive_together};
-pub use state::{first_state, progress};
+pub use state::{first_state, next_timestamp, progress};
 pub use suspicion::{Suspicion, SuspicionKind};
 
 use crate::ingest::event_buffer::EventBuffer;
+use crate::ingest::member_cache::MemberCache;
 pub use crate::store::mark::{HighWater, Mark};
 use crate::store::{Advance, Lease, NewRecord, OpenQuestion, Status, Store, StoreError, Write};
 use crate::stream::{Declaration, Schedule};
@@ -101,6 +102,8 @@ pub struct Driver {
     schedule: Schedule,
     stream: Stream,
     buffer: Option<Arc<EventBuffer>>,
+    /// Classes of its users, where they have classes.
+    members: Option<MemberCache>,
     /// Last timestamp that was opened.
     last: Option<u64>,
     /// No timestamp before this one is opened.
@@ -191,6 +194,11 @@ impl Driver {
                 buffer.close();
             }
         }
+        let key = buffer.as_ref().and_then(|buffer| buffer.user_key());
+        let mut members = declaration.classes()?.zip(key).map(|(classes, key)| MemberCache::new(classes, key));
+        if let Some(members) = &mut members {
+            members.refresh(&*tools.store, stream)?;
+        }
         let driver = Self {
             schedule: declaration.schedule(),
             lease_until: until,
@@ -198,6 +206,7 @@ impl Driver {
             declaration,
             stream: running,
             buffer,
+            members,
             last,
             not_before,
             due: due.filter(|_| found.published < found.version),
@@ -238,7 +247,8 @@ impl Driver {
             return None;
         }
         let next = self.last.map_or(0, |last| last.saturating_add(1));
-        self.stream.budgets(next).first().map(|budget| budget.left)
+        // With classes, that of the class that has least left.
+        self.stream.budgets(next).iter().map(|budget| budget.left).min_by(f64::total_cmp)
     }
 
     /// Returns the questions that are open to devices.

@@ -53,6 +53,15 @@ pub fn progress(stream: &StreamRecord) -> Result<Mark, DriveError> {
     Ok(Mark { version: stream.version, timestamp: load(stream)?.last })
 }
 
+/// Returns the first timestamp of a stream that has not begun.
+///
+/// # Errors
+/// A state that cannot be decoded.
+pub fn next_timestamp(stream: &StreamRecord) -> Result<u64, DriveError> {
+    let SavedState { last, not_before, .. } = load(stream)?;
+    Ok(last.map_or(0, |last| last.saturating_add(1)).max(not_before))
+}
+
 pub(super) fn load(stream: &StreamRecord) -> Result<SavedState, DriveError> {
     let (version, _): (u16, _) =
         postcard::take_from_bytes(&stream.state).map_err(|error| unreadable(&stream.name, error))?;

@@ -19,7 +19,7 @@ use super::listen::Peer;
 use super::problem::{Answer, Problem};
 use super::rate::Caller;
 use super::request::{Shared, crowded};
-use super::routes::events::EVENTS;
+use super::routes::events::{EVENTS, HISTORY};
 use super::{App, HttpSettings};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -44,9 +44,9 @@ fn request_id() -> String {
     }
 }
 
-/// Whether a request may bring events: one of that route, whatever its method, or of no route, as a misspelt one.
+/// Whether a request may bring events: one of their routes, whatever its method, or of no route, as a misspelt one.
 pub(super) fn may_bring_events(extensions: &Extensions) -> bool {
-    extensions.get::<MatchedPath>().is_none_or(|route| route.as_str() == EVENTS)
+    extensions.get::<MatchedPath>().is_none_or(|route| [EVENTS, HISTORY].contains(&route.as_str()))
 }
 
 /// Wraps every request.

@@ -66,14 +66,16 @@ fn generate() -> Value {
     let mut paths = Map::new();
     for route in routes::all() {
         let path = paths.entry(route.path).or_insert_with(|| {
-            if route.path.contains("{stream}") {
-                json!({ "parameters": [{
-                    "name": "stream", "in": "path", "required": true, "description": "The name of a stream.",
-                    "schema": { "type": "string", "pattern": "^[a-z0-9_-]{1,64}$" },
-                }] })
-            } else {
-                json!({})
-            }
+            let names = [
+                ("stream", "The name of a stream.", json!({ "type": "string", "pattern": "^[a-z0-9_-]{1,64}$" })),
+                ("user", "The name of a user.", json!({ "type": "string", "minLength": 1, "maxLength": 256 })),
+            ];
+            let names = names.into_iter().filter(|(name, ..)| route.path.contains(&format!("{{{name}}}")));
+            let described = names.map(|(name, description, schema)| {
+                json!({ "name": name, "in": "path", "required": true, "description": description, "schema": schema })
+            });
+            let described: Vec<Value> = described.collect();
+            if described.is_empty() { json!({}) } else { json!({ "parameters": described }) }
         });
         let method = route.method;
         path[method] = operation(route);

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::driver::DriveError;
 use crate::ingest::events::EventSyntaxError;
 use crate::ingest::{EventError, EventRejection, ReportError};
-use crate::service::ServiceError;
+use crate::service::{MemberError, ServiceError};
 use crate::store::{BatchRejection, StoreError};
 use crate::stream::DeclarationError;
 use tidegate_device::wire::WireError;
@@ -91,6 +91,7 @@ impl From<StoreError> for Problem {
             StoreError::NoStream(_) => Self::no_stream(),
             StoreError::Retired(_) => Self::conflict("retired", error.to_string()),
             StoreError::Exists(_) => Self::conflict("exists", error.to_string()),
+            StoreError::Full { .. } => Self::conflict("full", error.to_string()),
             error => {
                 tracing::error!(%error, "the store failed");
                 Self::later("store", "the store is not available", 1)
@@ -127,6 +128,19 @@ impl From<ServiceError> for Problem {
     }
 }
 
+impl From<MemberError> for Problem {
+    fn from(error: MemberError) -> Self {
+        let message = error.to_string();
+        match error {
+            MemberError::NoClasses => Self::conflict("no_classes", message),
+            MemberError::NoUser => Self::new(StatusCode::NOT_FOUND, "no_user", message),
+            MemberError::Class { position, .. } => Self::bad("not_taken", message).at(position, 0),
+            MemberError::Store { changed: 0, error } => error.into(),
+            MemberError::Store { changed, error } => Self::from(error).at(changed, changed),
+        }
+    }
+}
+
 impl From<ReportError> for Problem {
     fn from(error: ReportError) -> Self {
         let message = error.to_string();
@@ -150,10 +164,15 @@ impl From<EventError> for Problem {
         match error {
             EventError::NoStream(_) => Self::no_stream(),
             EventError::NotCurated => Self::conflict("not_curated", error.to_string()),
+            EventError::Live => Self::conflict("live", error.to_string()),
+            EventError::Unknown => Self::later("store", &error.to_string(), 1),
+            EventError::Rejected { reason: EventRejection::Busy, .. } => Self::later("busy", &error.to_string(), 1),
             EventError::Rejected { accepted, reason } => {
                 let message = reason.to_string();
                 match reason {
-                    EventRejection::NotOpen | EventRejection::Timestamp { .. } => Self::conflict("closed", message),
+                    EventRejection::NotOpen | EventRejection::Timestamp { .. } | EventRejection::Past { .. } => {
+                        Self::conflict("closed", message)
+                    }
                     EventRejection::Reading => Self::conflict("not_taken", message),
                     _ => Self::bad("not_taken", message),
                 }

@@ -16,6 +16,7 @@ use super::middleware::{Identity, may_bring_events};
 use super::problem::{Answer, Problem};
 use super::rate::Caller;
 use super::shares::Share;
+use crate::ingest::members::{USER, is_user};
 
 /// Largest body in bytes, of requests that bring neither reports nor events.
 pub(super) const SMALL: usize = 1 << 20;
@@ -36,6 +37,22 @@ impl FromRequestParts<Arc<App>> for Name {
         // Bytes that are no text are no stream's name.
         let path = Path::<String>::from_request_parts(parts, app).await;
         path.map(|Path(name)| Self(name)).map_err(|_| Problem::no_stream())
+    }
+}
+
+/// Names of a stream and of a user in a path.
+#[derive(Debug)]
+pub(super) struct NameAndUser(pub(super) String, pub(super) String);
+
+impl FromRequestParts<Arc<App>> for NameAndUser {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
+        let path = Path::<(String, String)>::from_request_parts(parts, app).await;
+        match path {
+            Ok(Path((name, user))) if is_user(&user) => Ok(Self(name, user)),
+            _ => Err(Problem::bad("parameter", format!("user: expected {USER}"))),
+        }
     }
 }
 

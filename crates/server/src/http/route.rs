@@ -14,7 +14,7 @@ use axum::Router;
 use axum::handler::Handler;
 use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{MethodRouter, get, post};
+use axum::routing::{MethodRouter, delete, get, post, put};
 use serde_json::{Value, json};
 
 use super::auth::Role;
@@ -84,6 +84,26 @@ impl Route {
         handler: H,
     ) -> Self {
         Self::new(path, "post", id, summary, post(handler))
+    }
+
+    /// Declares a PUT route.
+    pub(super) fn put<H: Handler<T, Arc<App>>, T: 'static>(
+        path: &'static str,
+        id: &'static str,
+        summary: &'static str,
+        handler: H,
+    ) -> Self {
+        Self::new(path, "put", id, summary, put(handler))
+    }
+
+    /// Declares a DELETE route.
+    pub(super) fn delete<H: Handler<T, Arc<App>>, T: 'static>(
+        path: &'static str,
+        id: &'static str,
+        summary: &'static str,
+        handler: H,
+    ) -> Self {
+        Self::new(path, "delete", id, summary, delete(handler))
     }
 
     pub(super) const fn role(mut self, role: Role) -> Self {

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::route::{number, schema_ref};
+use crate::stream::MAX_LATENESS;
 
 /// Returns all schemas, by name.
 pub(super) fn schemas() -> Value {
@@ -33,7 +34,7 @@ pub(super) fn schemas() -> Value {
         "spec": {
             "description": "Mechanism and privacy: the keys of a spec file.",
             "type": "object",
-            "required": ["family", "mechanism", "epsilon"],
+            "required": ["family", "mechanism"],
             "properties": { "family": { "enum": ["local", "central", "scalar"] }, "mechanism": { "type": "string" } },
         },
         "retention": {
@@ -45,6 +46,14 @@ pub(super) fn schemas() -> Value {
                 "age": { "type": "string", "examples": ["90d"] },
             },
             "additionalProperties": false,
+        },
+        "lateness": {
+            "description": "How many ticks longer a tick of a curated stream takes events.",
+            "type": "integer", "minimum": 0, "maximum": MAX_LATENESS,
+        },
+        "backfill": {
+            "description": "Whether a curated stream takes its history first, until it is resumed.",
+            "type": "boolean",
         },
         "webhooks": { "type": "array", "items": { "type": "string", "pattern": "^https?://" } },
     });
@@ -175,6 +184,36 @@ pub(super) fn schemas() -> Value {
                 "value": { "description": "A text or a number; anything else counts as a missing value" },
             },
             "additionalProperties": false,
+        },
+        "Class": {
+            "type": "object", "required": ["class"], "properties": { "class": { "type": "string" } },
+            "additionalProperties": false,
+        },
+        "UserClass": {
+            "type": "object", "required": ["user", "class"],
+            "properties": {
+                "user": { "type": "string", "minLength": 1 },
+                "class": { "description": "null to leave", "type": ["string", "null"] },
+            },
+            "additionalProperties": false,
+        },
+        "User": {
+            "type": "object", "required": ["user", "class", "from"],
+            "properties": {
+                "user": { "type": "string" },
+                "class": { "description": "null for a user who has left", "type": ["string", "null"] },
+                "from": {
+                    "description": "The first timestamp at which the user counts in the class.",
+                    "type": ["integer", "null"],
+                },
+            },
+        },
+        "UsersTaken": {
+            "type": "object", "required": ["taken", "from"],
+            "properties": {
+                "taken": number(),
+                "from": { "description": "The first timestamp to which the changes apply.", "type": "integer" },
+            },
         },
         "Taken": { "type": "object", "required": ["taken"], "properties": { "taken": number() } },
         "Releases": listed("releases", record("release", json!({

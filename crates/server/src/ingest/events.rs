@@ -40,6 +40,16 @@ pub fn parse_events(body: &[u8], is_lines: bool) -> Result<Vec<CuratorEvent>, Ev
 }
 
 fn parse_strict(body: &[u8], is_lines: bool) -> Result<Vec<CuratorEvent>, EventSyntaxError> {
+    each(body, is_lines, "events", |event| parse_event(event).map_err(str::to_owned))
+}
+
+/// Parses one JSON value, an array of them, or one a line.
+pub(super) fn each<T>(
+    body: &[u8],
+    is_lines: bool,
+    what: &str,
+    parse: impl Fn(&RawValue) -> Result<T, String>,
+) -> Result<Vec<T>, EventSyntaxError> {
     let no_json = |position: usize| EventSyntaxError::at(position, "this is no JSON");
     let values: Vec<&RawValue> = if is_lines {
         let lines = body.split(|byte| *byte == b'\n').enumerate();
@@ -55,10 +65,10 @@ fn parse_strict(body: &[u8], is_lines: bool) -> Result<Vec<CuratorEvent>, EventS
         }
     };
     if values.is_empty() || values.len() > MAX_EVENTS {
-        return Err(EventSyntaxError { position: None, message: format!("expected 1 to {MAX_EVENTS} events") });
+        return Err(EventSyntaxError { position: None, message: format!("expected 1 to {MAX_EVENTS} {what}") });
     }
-    let event = |(position, value)| parse_event(value).map_err(|message| EventSyntaxError::at(position, message));
-    values.into_iter().enumerate().map(event).collect()
+    let one = |(position, value)| parse(value).map_err(|message| EventSyntaxError::at(position, &message));
+    values.into_iter().enumerate().map(one).collect()
 }
 
 fn parse_event(event: &RawValue) -> Result<CuratorEvent, &'static str> {

@@ -4,13 +4,17 @@
 //! | --- | --- |
 //! | `admission` | admission control of reports: open question, length, plausibility, cap |
 //! | `commit` | group commit: many batches in one transaction |
-//! | [`event_buffer`] | events of the open tick of a curated stream |
+//! | [`event_buffer`] | events of the open ticks of a curated stream |
 //! | [`events`] | parser of events |
+//! | `member_cache` | classes of users in memory |
+//! | [`members`] | parser of users' classes |
 
 pub(crate) mod admission;
 pub(crate) mod commit;
 pub mod event_buffer;
 pub mod events;
+pub(crate) mod member_cache;
+pub mod members;
 
 use tidegate_device::wire::WireError;
 
@@ -48,6 +52,11 @@ pub enum EventError {
     NoStream(String),
     #[error("devices of this stream report for themselves; it takes no events")]
     NotCurated,
+    #[error("this stream is live, and takes no history")]
+    Live,
+    /// Whether a tick of the history was released is unknown.
+    #[error("the outcome is unknown; send the tick again")]
+    Unknown,
     /// The first `accepted` events were accepted, and the next was not.
     #[error("{reason}")]
     Rejected { accepted: usize, reason: EventRejection },

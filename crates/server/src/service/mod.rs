@@ -4,10 +4,12 @@
 //! | --- | --- |
 //! | `agenda` | when each stream is due |
 //! | `handle` | shared view of a running stream |
+//! | `members` | registry of the users of a stream with classes |
 //! | `run` | threads that drive the streams |
 
 mod agenda;
 mod handle;
+mod members;
 mod run;
 
 use std::collections::HashMap;
@@ -30,6 +32,7 @@ use tokio::sync::watch;
 
 use agenda::{Agenda, GROUP, Seat};
 use handle::{StreamHandle, declaration_of, lock};
+pub use members::{MemberError, UserClass};
 
 use crate::driver::{DriveError, DriverEvent, Tools, Turn, first_state, progress};
 use crate::ingest::admission::Admission;
@@ -161,6 +164,9 @@ fn drivers() -> usize {
 
 /// How late a stream's step may be until the stream counts as stalled.
 const STALLED: Duration = Duration::from_secs(5);
+
+/// How long a tick of the history waits for its release.
+const HISTORY_PATIENCE: Duration = Duration::from_secs(15);
 
 /// Returns the time, in milliseconds since 1970.
 pub fn now() -> u64 {
@@ -309,6 +315,9 @@ impl Service {
                 let found = self.tools.store.stream(name)?;
                 let earlier = declaration_of(&found)?;
                 declaration.follows(&earlier)?;
+                // A stream that is live stays so.
+                let backfill = declaration.backfill && earlier.backfill;
+                let declaration = &Declaration { backfill, ..declaration.clone() };
                 if *declaration != earlier {
                     let redeclared = self.tools.store.redeclare(name, &to_json(name, declaration)?);
                     // Even after an error, the driver reads what the store has.
@@ -331,11 +340,25 @@ impl Service {
     pub fn set_status(&self, stream: &str, status: Status) -> Result<(), ServiceError> {
         let handle = self.handle(stream).ok_or_else(|| ServiceError::NoStream(stream.to_owned()))?;
         self.tools.store.set_status(stream, status)?;
+        if status == Status::Running {
+            self.go_live(stream, &handle)?;
+        }
         handle.update(|view| {
             view.status_changes += 1;
             std::mem::replace(&mut view.status, status) != status
         });
         self.agenda.wake(stream);
+        Ok(())
+    }
+
+    /// Ends the history of a stream that was declared with `backfill`.
+    fn go_live(&self, stream: &str, handle: &StreamHandle) -> Result<(), ServiceError> {
+        let earlier = declaration_of(&self.tools.store.stream(stream)?)?;
+        if earlier.backfill {
+            let live = Declaration { backfill: false, ..earlier };
+            self.tools.store.redeclare(stream, &to_json(stream, &live)?)?;
+            handle.reopen();
+        }
         Ok(())
     }
 
@@ -484,6 +507,39 @@ impl Service {
         match buffer.push(now(), timestamp, events) {
             (accepted, None) => Ok(accepted),
             (accepted, Some(reason)) => Err(EventError::Rejected { accepted, reason }),
+        }
+    }
+
+    /// Releases a whole tick of the history of a stream that is not live yet. It is durable when this returns. Returns
+    /// the number of events. Blocks.
+    ///
+    /// # Errors
+    /// After [`EventError::Unknown`] send the same tick again: it is refused as over if it was released.
+    pub fn push_history(&self, stream: &str, timestamp: u64, events: Vec<CuratorEvent>) -> Result<usize, EventError> {
+        let handle = self.handle(stream).ok_or_else(|| EventError::NoStream(stream.to_owned()))?;
+        let buffer = handle.buffer.as_ref().ok_or(EventError::NotCurated)?;
+        let (is_driven, is_live) = {
+            let view = lock(&handle.view);
+            (view.driven, !view.declaration.backfill || view.status == Status::Retired)
+        };
+        if is_live {
+            return Err(EventError::Live);
+        }
+        if !is_driven {
+            return Err(EventError::Unknown);
+        }
+        let count = events.len();
+        let outcome = buffer.offer_past(timestamp, events);
+        let outcome = outcome.map_err(|(accepted, reason)| EventError::Rejected { accepted, reason })?;
+        self.agenda.wake(stream);
+        let outcome = outcome.recv_timeout(HISTORY_PATIENCE);
+        if outcome.is_err() {
+            buffer.withdraw_past();
+        }
+        match outcome {
+            Ok(Ok(())) => Ok(count),
+            Ok(Err(reason)) => Err(EventError::Rejected { accepted: 0, reason }),
+            Err(_) => Err(EventError::Unknown),
         }
     }
 

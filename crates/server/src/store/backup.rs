@@ -13,6 +13,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::row::{StreamRow, kind_code, read_record, record_columns};
 use super::sqlite::{
     Fault, SqliteStore, io_failed, load_question, make_file, read_questions, read_state, stream_rows, sync_folder,
+    verify_members,
 };
 use super::{RecordKind, StoreError, schema};
 
@@ -132,6 +133,7 @@ fn verify(connection: &Connection, schema: u32) -> Result<Vec<StreamSummary>, Fa
         }
         verify_records(connection, &row, RecordKind::Release, row.releases, row.releases_kept)?;
         verify_records(connection, &row, RecordKind::Answer, row.answers, row.answers_kept)?;
+        verify_members(connection, &row)?;
         let (version, published, releases) = (row.version, row.published, row.releases_kept);
         found.push(StreamSummary { stream: row.name, version, published, releases, declaration: row.declaration });
     }

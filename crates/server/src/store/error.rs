@@ -30,6 +30,8 @@ pub enum StoreError {
     Stale(String),
     #[error("stream {0} is retired, and stays so")]
     Retired(String),
+    #[error("stream {stream} has {most} registered users, and can have no more")]
+    Full { stream: String, most: u64 },
     /// A source's range does not start where its last one ended.
     #[error(
         "source {source_name} has been counted up to {counted}, so a range that begins at {start} leaves a gap or \

@@ -10,6 +10,7 @@
 //! | [`advance`](Store::advance) | stores the next state, questions and releases; deletes old reports |
 //! | [`publish`](Store::publish) | makes releases readable up to a version |
 //! | [`replace_state`](Store::replace_state) | replaces the state after a restored backup |
+//! | [`change_members`](Store::change_members) | changes classes of users, from the next timestamp on |
 //!
 //! `advance` increments a stream's version, and each new holder of its lease increments the epoch, which is the fencing
 //! token. `close`, `advance` and `publish` check both. A driver that slept while another took over gets
@@ -27,6 +28,7 @@
 //! | --- | --- |
 //! | [`sqlite`], [`postgres`] | the two implementations |
 //! | `group` | group commit of the changes of many streams |
+//! | `members` | registry of users and their classes |
 //! | `row` | rows, checksums and rules that both share |
 //! | `schema` | their tables |
 //! | `question` | open questions in memory |
@@ -40,6 +42,7 @@ mod error;
 mod group;
 mod identity_set;
 pub mod mark;
+mod members;
 pub mod postgres;
 mod question;
 mod row;
@@ -56,6 +59,7 @@ use tidegate_kernel::oracle::Aggregate;
 pub use batch::{ReportBatch, digest};
 pub use error::{BatchRejection, StoreError};
 pub use mark::{Mark, MarkError, Marks};
+pub use members::{MAX_CHANGES, MAX_MEMBERS, Member, MemberChanges, MemberFilter, MemberPage};
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use sqlite::{SqliteOptions, SqliteStore};
 pub use types::{
@@ -187,6 +191,20 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`StoreError::NoStream`], and [`StoreError::Stale`] where the stream has that version already.
     fn replace_state(&self, stream: &str, state: &[u8], version: u64) -> Result<(), StoreError>;
+
+    /// Changes classes of users, all or none. Changes apply to timestamps that have not begun at a version of the
+    /// stream, so they are refused where the stream has another version by now. A change that is there already
+    /// changes nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::Stale`], [`StoreError::Retired`] and [`StoreError::Full`].
+    fn change_members(&self, stream: &str, changes: &MemberChanges<'_>) -> Result<(), StoreError>;
+
+    /// Reads users and their classes.
+    ///
+    /// # Errors
+    /// [`StoreError::NoStream`].
+    fn members(&self, stream: &str, filter: MemberFilter<'_>) -> Result<MemberPage, StoreError>;
 
     /// Reads published records of a stream.
     ///

@@ -9,10 +9,10 @@ use super::StoreError;
 use super::sqlite::{Fault, stream_rows, update_stream};
 
 /// Schema version of SQLite files that this program writes.
-pub(super) const KNOWN: u32 = 2;
+pub(super) const KNOWN: u32 = 3;
 
 /// Schema version of PostgreSQL databases that this program writes.
-pub(super) const POSTGRES: u32 = 3;
+pub(super) const POSTGRES: u32 = 4;
 
 /// The first one in which identities are a log.
 pub(super) const POSTGRES_LOGGED: u32 = 2;
@@ -171,9 +171,31 @@ ALTER TABLE {schema}streams ADD COLUMN releases_kept {integer} NOT NULL DEFAULT 
 ALTER TABLE {schema}streams ADD COLUMN answers_kept {integer} NOT NULL DEFAULT 0;
 ";
 
+/// Registries of users and their classes: version 3 of SQLite, and 4 of PostgreSQL.
+const MEMBERS: &str = "
+CREATE TABLE {schema}registries (
+    stream {integer} PRIMARY KEY REFERENCES {schema}streams (number),
+    changes {integer} NOT NULL,
+    users {integer} NOT NULL,
+    forgotten {integer} NOT NULL,
+    sum {integer} NOT NULL
+){options};
+CREATE TABLE {schema}members (
+    stream {integer} NOT NULL REFERENCES {schema}streams (number),
+    name TEXT NOT NULL,
+    number {integer} NOT NULL,
+    body {bytes} NOT NULL,
+    forgotten_at {integer} NOT NULL,
+    sum {integer} NOT NULL,
+    PRIMARY KEY (stream, name)
+){options};
+CREATE INDEX members_by_change ON {schema}members (stream, number);
+CREATE INDEX members_by_end ON {schema}members (stream, forgotten_at);
+";
+
 impl Dialect {
     /// Writes statements in this dialect.
-    fn say(&self, text: &str) -> String {
+    fn write(&self, text: &str) -> String {
         [
             ("{schema}", self.schema),
             ("{key}", self.key),
@@ -191,13 +213,14 @@ impl Dialect {
 
 /// Returns the steps from a version on, for SQLite.
 fn sqlite_steps(from: u32) -> impl Iterator<Item = String> {
-    [SQLITE.say(COMMON) + SQLITE_OWN, SQLITE.say(KEPT)].into_iter().skip(from as usize)
+    [SQLITE.write(COMMON) + SQLITE_OWN, SQLITE.write(KEPT), SQLITE.write(MEMBERS)].into_iter().skip(from as usize)
 }
 
 /// Returns the steps from a version on, for PostgreSQL.
 pub(super) fn postgres_steps(from: u32) -> impl Iterator<Item = String> {
-    let kept = POSTGRES_DIALECT.say(KEPT) + "UPDATE tidegate.meta SET schema = 3;";
-    let steps = [POSTGRES_OWN.to_owned() + &POSTGRES_DIALECT.say(COMMON), POSTGRES_LOG.to_owned(), kept];
+    let kept = POSTGRES_DIALECT.write(KEPT) + "UPDATE tidegate.meta SET schema = 3;";
+    let members = POSTGRES_DIALECT.write(MEMBERS) + "UPDATE tidegate.meta SET schema = 4;";
+    let steps = [POSTGRES_OWN.to_owned() + &POSTGRES_DIALECT.write(COMMON), POSTGRES_LOG.to_owned(), kept, members];
     steps.into_iter().skip(from as usize)
 }
 

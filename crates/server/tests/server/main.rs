@@ -3,10 +3,13 @@
 
 mod clock;
 mod folder;
+mod history;
 mod http;
+mod lateness;
 mod model;
 mod pool;
 mod postgres;
+mod register;
 mod simulation;
 mod soak;
 mod store;

@@ -9,9 +9,12 @@ use tidegate_device::api::Receipt;
 use tidegate_device::wire::ReportId;
 use tidegate_kernel::oracle::Aggregate;
 use tidegate_server::store::{
-    Advance, BatchRejection, Lease, MergeOutcome, NUMBERS_PER_VERSION, NewRecord, NewStream, OpenQuestion, PhaseKey,
-    Record, RecordFilter, RecordKind, ReportBatch, Status, Store, StoreError, StreamRecord, Write, Written,
+    Advance, BatchRejection, Lease, MemberChanges, MemberFilter, MemberPage, MergeOutcome, NUMBERS_PER_VERSION,
+    NewRecord, NewStream, OpenQuestion, PhaseKey, Record, RecordFilter, RecordKind, ReportBatch, Status, Store, StoreError, StreamRecord,
+    Write, Written,
 };
+
+use crate::register::Register;
 
 /// Outcome of a writing transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +46,7 @@ struct Kept {
     stream: StreamRecord,
     holder: Option<(String, u64)>,
     phases: Vec<KeptPhase>,
+    register: Register,
     releases: Vec<Record>,
     said: Vec<Record>,
     /// Numbers of the last release and the last answer.
@@ -218,8 +222,9 @@ impl Model {
                 state: new.state.to_vec(),
                 open: Vec::new(),
             };
-            let kept =
-                Kept { stream, holder: None, phases: Vec::new(), releases: Vec::new(), said: Vec::new(), last: [0; 2] };
+            let (releases, said) = (Vec::new(), Vec::new());
+            let register = Register::default();
+            let kept = Kept { stream, holder: None, phases: Vec::new(), register, releases, said, last: [0; 2] };
             streams.insert(new.name.to_owned(), kept);
             Ok(())
         })
@@ -404,6 +409,23 @@ impl Store for Model {
             kept.phases.clear();
             Ok(())
         })
+    }
+
+    fn change_members(&self, stream: &str, changes: &MemberChanges<'_>) -> Result<(), StoreError> {
+        self.change("change_members", stream, |kept| {
+            if kept.stream.version != changes.version {
+                return Err(StoreError::Stale(stream.to_owned()));
+            }
+            if kept.stream.status == Status::Retired {
+                return Err(StoreError::Retired(stream.to_owned()));
+            }
+            kept.register.change(changes);
+            Ok(())
+        })
+    }
+
+    fn members(&self, stream: &str, filter: MemberFilter<'_>) -> Result<MemberPage, StoreError> {
+        self.read(stream, |kept| kept.register.page(filter))
     }
 
     fn records(&self, stream: &str, records: RecordKind, wanted: &RecordFilter) -> Result<Vec<Record>, StoreError> {

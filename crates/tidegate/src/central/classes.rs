@@ -196,14 +196,14 @@ impl Classes {
     }
 
     /// Class numbers, as the kernel takes them.
-    pub(crate) fn numbers(&self) -> impl ExactSizeIterator<Item = u32> + use<> {
+    pub fn numbers(&self) -> impl ExactSizeIterator<Item = u32> + use<> {
         #[allow(clippy::cast_possible_truncation)] // at most MAX_CLASSES
         let end = self.0.len() as u16;
         (0..end).map(u32::from)
     }
 
     /// Longest window of a class.
-    pub(super) fn longest_window(&self) -> u64 {
+    pub fn longest_window(&self) -> u64 {
         self.0.iter().map(|class| class.requirement.window.get()).max().unwrap_or(1)
     }
 
@@ -225,7 +225,11 @@ impl Classes {
         ledgers.iter().len() == self.len() && ledgers.iter().zip(self.numbers().zip(&self.0)).all(kept_for)
     }
 
-    fn get(&self, class: u16) -> Result<Requirement, ClassError> {
+    /// Guarantee of a class.
+    ///
+    /// # Errors
+    /// [`ClassError::Unknown`].
+    pub fn requirement(&self, class: u16) -> Result<Requirement, ClassError> {
         let found = self.0.get(usize::from(class)).map(|class| class.requirement);
         found.ok_or(ClassError::Unknown { class, classes: self.len() })
     }
@@ -327,7 +331,7 @@ impl Registry {
     /// Registers a new user, who counts from the next timestamp on. Returns the user's number, for ever: use
     /// [`rejoin`](Self::rejoin) after leaving. The guarantees do not hold for a person with two numbers.
     pub fn join(&mut self, class: u16) -> Result<u32, ClassError> {
-        self.classes.get(class)?;
+        self.classes.requirement(class)?;
         let user = u32::try_from(self.counting.len()).map_err(|_| ClassError::Full)?;
         self.counting.push(NONE);
         self.moving.insert(user, Moving { wanted: Some(class), counted: None });
@@ -336,7 +340,7 @@ impl Registry {
 
     /// Registers the return of a user who has left.
     pub fn rejoin(&mut self, user: u32, class: u16) -> Result<(), ClassError> {
-        self.classes.get(class)?;
+        self.classes.requirement(class)?;
         let counted = match self.find(user)? {
             Moving { wanted: Some(_), .. } => return Err(ClassError::IsThere { user }),
             Moving { wanted: None, counted } => counted,
@@ -347,7 +351,7 @@ impl Registry {
 
     /// Moves a user to another class.
     pub fn change(&mut self, user: u32, class: u16) -> Result<(), ClassError> {
-        self.classes.get(class)?;
+        self.classes.requirement(class)?;
         match self.find(user)? {
             Moving { wanted: None, .. } => Err(ClassError::HasLeft { user }),
             Moving { wanted: Some(before), .. } if before == class => Ok(()),

@@ -19,7 +19,7 @@
 //! [`Counts::histogram`] makes frequencies of them, and so do [queries](crate::query).
 //!
 //! [`classes`] has what comes before: levels that an operator declares, and users who choose one, change it, come and
-//! go.
+//! go. [`membership`] is the same for a store that keeps a record of each user.
 //!
 //! **Who guards the guarantee?** The kernel's [`Ledger`]. The mechanisms only propose; what is spent is the smaller of
 //! the proposal and what the ledger has left. The state can be saved between any two timestamps. Save it *before* a
@@ -30,6 +30,7 @@ pub mod ba;
 pub mod bd;
 pub mod budget_selection;
 pub mod classes;
+pub mod membership;
 pub mod pba;
 pub mod pbd;
 mod personal;

@@ -3,8 +3,8 @@
 use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
-use tidegate_kernel::primitives::Neighbours;
-use tidegate_kernel::{ClassLedgers, Epsilon, Randomness, Window};
+use tidegate_kernel::primitives::{ClassHistograms, Neighbours};
+use tidegate_kernel::{ClassLedgers, Epsilon, Randomness, Sealed, Window};
 
 use super::{
     InputSpec, MonitorSpec, QuerySpec, SpecError, StandingQueries, TimelineSpec, Trust, Values, ValuesSpec, check_keys,
@@ -138,6 +138,22 @@ impl Personalised {
             _ => false,
         };
         alike && self.classes() == other.classes()
+    }
+
+    /// Publishes a timestamp, with the number of registered users in each class.
+    ///
+    /// # Errors
+    /// As [`Personal::push`].
+    pub fn push(
+        &mut self,
+        histograms: &Sealed<ClassHistograms>,
+        members: &[u64],
+        random: &mut impl Randomness,
+    ) -> Result<Vec<Release>, CentralError> {
+        match self {
+            Self::Budgets(mechanism) => mechanism.push(histograms, members, random),
+            Self::Track(mechanism) => mechanism.push(histograms, members, random),
+        }
     }
 
     /// Publishes the timestamp that a registry has begun, from pairs of user and value.

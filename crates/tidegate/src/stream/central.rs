@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
-use tidegate_kernel::primitives::seal_histogram;
+use tidegate_kernel::primitives::{ClassHistograms, seal_histogram};
 use tidegate_kernel::{Randomness, Sealed};
 
 use super::users::{Present, Users};
@@ -208,6 +208,19 @@ impl ByClass {
 
     pub(super) fn open_empty(&mut self, timestamp: u64) {
         self.open = Some((timestamp, Vec::new()));
+    }
+
+    /// Releases a whole timestamp, of users whose classes somebody else keeps.
+    pub(super) fn push(
+        &mut self,
+        histograms: &Sealed<ClassHistograms>,
+        members: &[u64],
+        random: &mut impl Randomness,
+        out: &mut Released,
+    ) -> Result<(), StreamError> {
+        out.releases.extend(self.mechanism.push(histograms, members, random)?);
+        self.last = Some(histograms.timestamp());
+        Ok(())
     }
 
     pub(super) fn close(&mut self, random: &mut impl Randomness, out: &mut Released) -> Result<(), StreamError> {

@@ -63,6 +63,10 @@ impl Stream {
                 shared.close(random, out)?;
                 shared.push(&histogram, random, out)
             }
+            (Machine::CentralByClass(by_class), Entry::ByClass { histograms, members }) => {
+                by_class.close(random, out)?;
+                by_class.push(&histograms, &members, random, out)
+            }
             (_, entry) => Err(self.takes_no(entry.kind())),
         }
     }
@@ -134,12 +138,13 @@ impl Stream {
 
     /// Refuses an entry out of time or outside the domain, before anything is released on its account.
     fn check(&self, entry: &Entry) -> Result<(), StreamError> {
-        let of_whole_timestamp = matches!(entry, Entry::Counts { .. } | Entry::Histogram(_));
+        let of_whole_timestamp = matches!(entry, Entry::Counts { .. } | Entry::Histogram(_) | Entry::ByClass { .. });
         self.check_time(entry.timestamp(), of_whole_timestamp)?;
         let Some(domain) = self.values.as_ref().map(Values::count) else { return Ok(()) };
         let cells = match entry {
             Entry::Counts { counts, .. } => counts.len(),
             Entry::Histogram(histogram) => histogram.cells(),
+            Entry::ByClass { histograms, .. } => histograms.domain(),
             Entry::Value { .. } | Entry::Reading(_) => return Ok(()),
         };
         if cells == domain as usize {

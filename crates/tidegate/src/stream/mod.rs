@@ -51,7 +51,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use tidegate_kernel::oracle::Estimate;
-use tidegate_kernel::{Account, Ledger, Question, Randomness, Sealed, Window};
+use tidegate_kernel::primitives::ClassHistograms;
+use tidegate_kernel::{Account, ClassLedgers, Ledger, Question, Randomness, Sealed, Window};
 
 use crate::central::classes::Classes;
 use crate::local::plbu::Plbu;
@@ -88,6 +89,14 @@ pub enum Entry {
     },
     /// The same, sealed for the stream's [account](Stream::account).
     Histogram(Sealed<Vec<u64>>),
+    /// The same for each class of a central stream, with the number of registered users of each class, which is
+    /// public. A stream that takes these knows no users by name: whoever pushes keeps their classes.
+    ByClass {
+        /// The counts of each class, sealed for the stream's [account](Stream::account).
+        histograms: Sealed<ClassHistograms>,
+        /// The registered users of each class.
+        members: Vec<u64>,
+    },
     /// A reading of a scalar stream, sealed for the stream's [account](Stream::account).
     Reading(Sealed<i64>),
 }
@@ -104,6 +113,7 @@ impl Entry {
         match self {
             Self::Value { timestamp, .. } | Self::Counts { timestamp, .. } => *timestamp,
             Self::Histogram(sealed) => sealed.timestamp(),
+            Self::ByClass { histograms, .. } => histograms.timestamp(),
             Self::Reading(sealed) => sealed.timestamp(),
         }
     }
@@ -112,6 +122,7 @@ impl Entry {
         match self {
             Self::Value { .. } => "values of users",
             Self::Counts { .. } | Self::Histogram(_) => "counts",
+            Self::ByClass { .. } => "counts of classes",
             Self::Reading(_) => "readings",
         }
     }
@@ -227,9 +238,18 @@ impl Stream {
 
     /// The account that sealed data must be sealed for; `None` where devices keep their own.
     pub const fn account(&self) -> Option<Account> {
-        match self.ledger() {
-            Some(ledger) => Some(ledger.account()),
-            None => None,
+        match (&self.machine, self.ledger()) {
+            (_, Some(ledger)) => Some(ledger.account()),
+            (Machine::CentralByClass(by_class), None) => Some(by_class.mechanism.ledgers().account()),
+            _ => None,
+        }
+    }
+
+    /// The ledgers of a curator's classes, by class; `None` where there are no classes, or devices keep their own.
+    pub const fn class_ledgers(&self) -> Option<&ClassLedgers> {
+        match &self.machine {
+            Machine::CentralByClass(by_class) => Some(by_class.mechanism.ledgers()),
+            _ => None,
         }
     }
 
@@ -443,7 +463,7 @@ impl Stream {
     /// The budgets before a timestamp: one, or one for each class. A sequence stream tells that of a user who has
     /// released nothing yet.
     pub fn budgets(&self, timestamp: u64) -> Vec<Budget> {
-        let by_class = |classes: &Classes, ledgers: &tidegate_kernel::ClassLedgers| {
+        let by_class = |classes: &Classes, ledgers: &ClassLedgers| {
             let named = (0_u32..).zip(classes.all());
             let budget = |(number, class): (u32, &crate::central::classes::Class)| {
                 Some(Budget::of(Some(class.name.clone()), ledgers.get(number)?, timestamp))

@@ -1,6 +1,7 @@
 //! Requirement classes and users who choose, change, leave and come back: what is spent on each of them.
 
 use tidegate::central::classes::{Class, ClassError, Classes, Registry, Requirement};
+use tidegate::central::membership::Membership;
 use tidegate::central::{CentralError, Personal, PersonalKind, PersonalSettings};
 use tidegate::kernel::primitives::{HistogramError, Neighbours, grouped_histograms};
 use tidegate::kernel::{ClassLedgers, Epsilon, Ledger, Randomness, SeededRandom, Window};
@@ -85,6 +86,45 @@ fn no_promise_is_broken_under_any_sequence_of_moves() {
     // Users who counted in a new class at once would often lose more than they were promised: the check would see it.
     let (_, broken) = explore_moves(|_, _, asked| asked);
     assert!(broken > 1_000, "{broken}");
+}
+
+#[test]
+fn a_membership_agrees_with_the_registry() {
+    let declared = classes(&[("1", 2), ("0.5", 3), ("0.3", 1)]);
+    for code in 0..4_u32.pow(7) {
+        // Timestamps may be skipped.
+        for gap in [1, 2] {
+            let mut registry = Registry::new(declared.clone());
+            let user = registry.join(0).unwrap();
+            let mut membership = Membership::default().changed(&declared, Some(0), 0).unwrap();
+            let (mut asked, mut was, mut next) = (Some(0), Vec::new(), 0);
+            for turn in 0..8 {
+                if turn > 0 {
+                    let wanted = (code / 4_u32.pow(turn - 1) % 4) as u16;
+                    let wanted = (wanted < 3).then_some(wanted);
+                    match (asked, wanted) {
+                        (Some(_), Some(class)) => registry.change(user, class).unwrap(),
+                        (Some(_), None) => registry.leave(user).unwrap(),
+                        (None, Some(class)) => registry.rejoin(user, class).unwrap(),
+                        (None, None) => {}
+                    }
+                    membership = membership.changed(&declared, wanted, next).unwrap();
+                    assert_eq!(membership.changed(&declared, wanted, next + 5), Ok(membership), "a repetition");
+                    asked = wanted;
+                }
+                let timestamp = u64::from(turn) * gap;
+                registry.begin(timestamp).unwrap();
+                assert_eq!(membership.class_at(timestamp), registry.class_of(user), "{code} at {timestamp}");
+                was.push((timestamp, registry.class_of(user)));
+                // A timestamp that is released late counts the user in no other class.
+                for (earlier, class) in &was {
+                    let late = membership.class_at(*earlier);
+                    assert!(late.is_none() || late == *class, "{code} at {earlier}, seen at {timestamp}");
+                }
+                next = timestamp + 1;
+            }
+        }
+    }
 }
 
 /// In which classes' histograms the value of each user is, read back with noise that is practically none (e⁻¹⁰⁰⁰). Each

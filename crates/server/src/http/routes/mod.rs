@@ -7,6 +7,7 @@ mod operators;
 mod query;
 mod records;
 pub(super) mod status;
+mod users;
 
 pub(super) use query::QueryCache;
 
@@ -19,6 +20,7 @@ pub(super) fn all() -> Vec<Route> {
         operators::routes(),
         devices::routes(),
         events::routes(),
+        users::routes(),
         records::routes(),
         query::routes(),
         feed::routes(),

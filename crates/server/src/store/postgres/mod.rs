@@ -6,6 +6,7 @@
 
 mod accept;
 mod fault;
+mod members;
 mod pool;
 mod rows;
 mod tls;

@@ -12,8 +12,8 @@ use super::super::row::{
     stream_columns,
 };
 use super::super::{
-    Advance, BatchRejection, Lease, MergeOutcome, NewStream, PhaseKey, Record, RecordFilter, RecordKind, ReportBatch,
-    Status, Store, StoreError, StreamRecord, Write, Written,
+    Advance, BatchRejection, Lease, MemberChanges, MemberFilter, MemberPage, MergeOutcome, NewStream, PhaseKey, Record,
+    RecordFilter, RecordKind, ReportBatch, Status, Store, StoreError, StreamRecord, Write, Written,
 };
 use super::accept::{accept_all, find, lock_questions, open_questions};
 use super::fault::Fault;
@@ -22,7 +22,7 @@ use super::rows::{
     add_question, add_record, delete_questions, delete_records, put_counts, put_state, read_counts_of, read_questions,
     read_total, stream_row, update_question, update_stream, whole_stream,
 };
-use super::{PostgresStore, lock_key};
+use super::{PostgresStore, lock_key, members};
 
 /// Rows of streams by name, locked until the transaction ends.
 type Rows = HashMap<String, StreamRow>;
@@ -217,6 +217,14 @@ impl Store for PostgresStore {
             delete_questions(connection, &over)?;
             put_state(connection, row, state)
         })
+    }
+
+    fn change_members(&self, stream: &str, changes: &MemberChanges<'_>) -> Result<(), StoreError> {
+        self.write("change_members", |connection| members::change(connection, stream, changes))
+    }
+
+    fn members(&self, stream: &str, filter: MemberFilter<'_>) -> Result<MemberPage, StoreError> {
+        self.read("members", |connection| members::read(connection, stream, filter))
     }
 
     fn records(&self, stream: &str, kind: RecordKind, filter: &RecordFilter) -> Result<Vec<Record>, StoreError> {

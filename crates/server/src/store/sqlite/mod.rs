@@ -8,6 +8,7 @@
 //! lock, so what it reads cannot change before it writes. Every row has a checksum.
 
 mod fault;
+mod members;
 mod rows;
 mod transactions;
 
@@ -21,6 +22,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 pub(super) use fault::Fault;
+pub(super) use members::verify as verify_members;
 use rows::{find_stream, stream_row};
 pub(super) use rows::{load_question, read_questions, read_state, stream_rows, update_stream};
 

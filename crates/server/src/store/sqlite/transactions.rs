@@ -13,15 +13,15 @@ use super::super::row::{
     QuestionChanges, StreamRow, bound, check_range, kind_code, read_record, record_columns, signed, total, unsigned,
 };
 use super::super::{
-    Advance, BatchRejection, Lease, MergeOutcome, NewStream, PhaseKey, Record, RecordFilter, RecordKind, ReportBatch,
-    Status, Store, StoreError, StreamRecord, Write, Written,
+    Advance, BatchRejection, Lease, MemberChanges, MemberFilter, MemberPage, MergeOutcome, NewStream, PhaseKey, Record,
+    RecordFilter, RecordKind, ReportBatch, Status, Store, StoreError, StreamRecord, Write, Written,
 };
 use super::fault::Fault;
 use super::rows::{
     add_log_row, add_question, add_record, delete_question, delete_records, find_stream, put_count, put_state,
     read_counts, read_questions, read_state, stream_row, update_question,
 };
-use super::{SqliteStore, Writer, io_failed};
+use super::{SqliteStore, Writer, io_failed, members};
 
 impl Writer {
     /// Makes one change of a group.
@@ -213,6 +213,14 @@ impl Store for SqliteStore {
             before.iter().try_for_each(|question| delete_question(&writer.connection, question.number))?;
             put_state(&writer.connection, row, state)
         })
+    }
+
+    fn change_members(&self, stream: &str, changes: &MemberChanges<'_>) -> Result<(), StoreError> {
+        self.write("change_members", |writer| members::change(&writer.connection, stream, changes))
+    }
+
+    fn members(&self, stream: &str, filter: MemberFilter<'_>) -> Result<MemberPage, StoreError> {
+        self.read("members", |connection| members::read(connection, stream, filter))
     }
 
     fn records(&self, stream: &str, kind: RecordKind, filter: &RecordFilter) -> Result<Vec<Record>, StoreError> {

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tidegate_device::api::BATCH;
 use tidegate_server::http::auth::Role;
 
+use super::classes::classes;
 use super::{Server, load, rooms, visits};
 
 /// Validates a value by the subset of JSON Schema that the document uses.
@@ -66,7 +67,7 @@ fn call(server: &Server, request: &str) -> (u16, String, String) {
 #[test]
 fn every_answer_of_every_route_is_documented() {
     let server = Server::start();
-    for declaration in [visits(), rooms(), load()] {
+    for declaration in [visits(), rooms(), load(), classes()] {
         server.create(&declaration);
     }
     server.report("visits", 0..60, 2, 1);
@@ -79,6 +80,8 @@ fn every_answer_of_every_route_is_documented() {
         ("application/json".to_owned(), visits().to_string()),
         ("application/json".to_owned(), json!({ "value": "shop" }).to_string()),
         ("application/json".to_owned(), json!({ "user": "anna", "value": "in" }).to_string()),
+        ("application/json".to_owned(), json!({ "user": "anna", "class": "low" }).to_string()),
+        ("application/json".to_owned(), json!({ "class": "low" }).to_string()),
         ("application/json".to_owned(), "{".to_owned()),
         ("application/x-ndjson".to_owned(), "{\"value\": 5}\n".to_owned()),
         (BATCH.to_owned(), "TGB1".to_owned()),
@@ -87,19 +90,19 @@ fn every_answer_of_every_route_is_documented() {
     let queries = ["", "?limit=2", "?format=csv", "?format=ndjson", "?last=1", "?since=now", "?after=0", "?nonsense=1"];
     let (mut operations, mut answers) = (0, 0);
     for (path, item) in document["paths"].as_object().unwrap() {
-        for method in ["GET", "POST", "PUT"] {
+        for method in ["GET", "POST", "PUT", "DELETE"] {
             let operation = &item[method.to_lowercase()];
             // Retiring comes last, elsewhere.
             if path.ends_with("/retire") {
                 continue;
             }
             operations += usize::from(operation.is_object());
-            for stream in ["visits", "rooms", "load", "none"] {
+            for stream in ["visits", "rooms", "load", "classes", "none"] {
                 if stream != "visits" && !path.contains("{stream}") {
                     continue;
                 }
                 for role in [None, Some(Role::Analyst), Some(Role::Operator)] {
-                    let inputs: Vec<_> = if method == "POST" {
+                    let inputs: Vec<_> = if ["POST", "PUT"].contains(&method) {
                         bodies.iter().map(|body| ("", body)).collect()
                     } else {
                         queries.iter().map(|query| (*query, &bodies[0])).collect()
@@ -107,7 +110,7 @@ fn every_answer_of_every_route_is_documented() {
                     // Without a token, the input does not matter.
                     let inputs = if role.is_none() { &inputs[..1] } else { &inputs[..] };
                     for (query, (media_type, body)) in inputs {
-                        let path = path.replace("{stream}", stream);
+                        let path = path.replace("{stream}", stream).replace("{user}", "anna");
                         // A feed does not end by itself: one of each stream is enough.
                         if path.ends_with("/feed") && *query == "?since=now" {
                             continue;

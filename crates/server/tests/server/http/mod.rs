@@ -1,9 +1,11 @@
 //! The service over HTTP, on loopback, with an SQLite store and the real clock.
 
 mod attacks;
+mod classes;
 mod documented;
 mod flow;
 mod hangs;
+mod history;
 mod limits;
 mod observable;
 mod page;
@@ -174,6 +176,16 @@ impl Server {
 
     pub(crate) fn post_json(&self, role: Role, path: &str, body: &Value) -> Answer {
         self.post(Some(role), path, "application/json", body.to_string().as_bytes())
+    }
+
+    pub(crate) fn put_json(&self, role: Role, path: &str, body: &Value) -> Answer {
+        let request = self.http.put(self.url(path)).header("authorization", format!("Bearer {}", self.token(role)));
+        Answer::of(request.header("content-type", "application/json").send(body.to_string().as_bytes()).unwrap())
+    }
+
+    pub(crate) fn delete(&self, role: Role, path: &str) -> Answer {
+        let request = self.http.delete(self.url(path)).header("authorization", format!("Bearer {}", self.token(role)));
+        Answer::of(request.call().unwrap())
     }
 
     /// Creates a new stream.

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidegate_device::api::Receipt;
 use tidegate_kernel::oracle::Aggregate;
 use tidegate_server::store::{
-    BatchRejection, MergeOutcome, PhaseKey, Record, RecordFilter, RecordKind, ReportBatch, Status, Store, StoreError,
-    StreamRecord, Write, Written,
+    BatchRejection, MemberChanges, MemberFilter, MemberPage, MergeOutcome, PhaseKey, Record, RecordFilter, RecordKind,
+    ReportBatch, Status, Store, StoreError, StreamRecord, Write, Written,
 };
 
 use super::dice::Dice;
@@ -285,6 +285,14 @@ impl Store for Faulty {
 
     fn replace_state(&self, stream: &str, state: &[u8], version: u64) -> Result<(), StoreError> {
         self.write("replace_state", |store| store.replace_state(stream, state, version))
+    }
+
+    fn change_members(&self, stream: &str, changes: &MemberChanges<'_>) -> Result<(), StoreError> {
+        self.write("change_members", |store| store.change_members(stream, changes))
+    }
+
+    fn members(&self, stream: &str, filter: MemberFilter<'_>) -> Result<MemberPage, StoreError> {
+        self.read("members", |store| store.members(stream, filter))
     }
 
     fn records(&self, stream: &str, records: RecordKind, wanted: &RecordFilter) -> Result<Vec<Record>, StoreError> {

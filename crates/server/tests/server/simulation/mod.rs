@@ -2,6 +2,7 @@
 //!
 //! `TIDEGATE_SEED=n cargo test -p tidegate-server simulation` runs one seed only; `TIDEGATE_WORLDS=n` runs the first n.
 
+mod classes;
 mod device;
 mod dice;
 mod directed;
@@ -63,7 +64,7 @@ fn every_invariant_holds_after_every_step() {
     println!("{releases} releases, {reports} reports acknowledged, {happened:#?}");
     if std::env::var("TIDEGATE_SEED").is_err() {
         // Every transaction of the cycle went wrong in every way.
-        for name in ["lease", "accept", "close", "advance", "publish"] {
+        for name in ["lease", "accept", "close", "advance", "publish", "change_members"] {
             for kind in Wrong::ALL {
                 assert!(wrong.contains_key(&(name, kind)), "{name} was never {kind:?}");
             }
@@ -143,6 +144,21 @@ fn catches_a_group_that_mixes_up_counts() {
 #[test]
 fn catches_numbers_that_are_used_twice() {
     assert_caught(broken_store(Breaks::ReusesNumbers), &[Invariant::ReleasesNeverChange]);
+}
+
+#[test]
+fn catches_classes_that_change_at_begun_timestamps() {
+    assert_caught(broken_store(Breaks::ChangesWhatHasBegun), &[Invariant::ClassesAreKept]);
+}
+
+#[test]
+fn catches_users_who_move_at_once() {
+    assert_caught(broken_store(Breaks::MovesAtOnce), &[Invariant::ClassesAreKept]);
+}
+
+#[test]
+fn catches_changes_of_classes_that_are_lost() {
+    assert_caught(broken_store(Breaks::LosesMembers), &[Invariant::ClassesAreKept]);
 }
 
 #[test]

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::Deserialize;
-use tidegate::kernel::{VaultKey, Window};
-use tidegate::release::Release;
+use tidegate::central::classes::Requirement;
+use tidegate::kernel::{Epsilon, Ledger, VaultKey, Window};
+use tidegate::release::{Release, Spent};
 use tidegate::spec::StreamSpec;
 use tidegate::stream::Stream;
 use tidegate_device::clock::ClockGuard;
@@ -14,6 +15,7 @@ use tidegate_server::driver::DriveError;
 use tidegate_server::store::{Record, RecordFilter, RecordKind, Store, StreamRecord};
 use tidegate_server::stream::Declaration;
 
+use super::classes::Wishes;
 use super::faults::Released;
 
 /// Invariant of a world.
@@ -37,6 +39,8 @@ pub(super) enum Invariant {
     ReleasedOnce,
     /// Versions and timestamps only grow.
     NeverBackwards,
+    /// Nobody counts in two classes within a window, nor after leaving, and who never moves counts.
+    ClassesAreKept,
     /// A tick that lost events is not released.
     TicksAreWhole,
     /// Nothing fails without a fault.
@@ -117,6 +121,8 @@ pub(super) struct Observer {
     costs: BTreeMap<String, BTreeMap<(u64, String), u64>>,
     /// Processes that accepted events of a tick.
     event_holders: BTreeMap<(String, u64), BTreeSet<u64>>,
+    /// Classes of the users of the stream with classes.
+    pub(super) wishes: Wishes,
     released: Vec<Released>,
     /// Whether a backup was ever restored.
     pub(super) restored: bool,
@@ -134,6 +140,7 @@ impl Observer {
             seen: BTreeMap::new(),
             costs: BTreeMap::new(),
             event_holders: BTreeMap::new(),
+            wishes: Wishes::default(),
             released: Vec::new(),
             restored: false,
             found: None,
@@ -233,6 +240,7 @@ impl Observer {
     /// A backup was restored: later reports count as never sent, for streams that have not published since.
     pub(super) fn restored(&mut self, store: &dyn Store) {
         self.restored = true;
+        self.wishes.restored();
         for (stream, seen) in &mut self.seen {
             seen.version = store.stream(stream).map_or(0, |stream| stream.version);
         }
@@ -307,6 +315,11 @@ impl Observer {
         if declaration.is_curated() {
             self.look_at_cost(declaration, &release, &record.body);
             self.look_at_events(declaration, &release, &record.body);
+            if declaration.classes().unwrap().is_some()
+                && let Err(what) = self.wishes.check(&release, &record.body)
+            {
+                self.wrong(Invariant::ClassesAreKept, what);
+            }
         } else {
             self.seen.entry(name.clone()).or_default().reports.insert(release.timestamp, release.reports);
             self.check_counts(name, release.timestamp);
@@ -332,16 +345,38 @@ impl Observer {
             StreamSpec::Scalar(spec) => Some(spec.epsilon),
             _ => None,
         };
+        if let Some(classes) = declaration.classes().unwrap() {
+            for (number, class) in (0..).zip(classes.all()) {
+                let Requirement { epsilon, window } = class.requirement;
+                let spent = match &release.spent {
+                    Spent::Classes(spends) => spends.iter().find(|spend| spend.class == number),
+                    _ => None,
+                };
+                let name = format!("{}, class {}", declaration.name, class.name);
+                self.add_cost(name, (epsilon, window.get()), release.timestamp, body, spent.map(|spend| spend.epsilon));
+            }
+        }
         let (Some(epsilon), Window::Timestamps(window)) = (epsilon, declaration.spec.window()) else { return };
-        let costs = self.costs.entry(declaration.name.clone()).or_default();
-        let spent = release.spent.most().map_or(0, |spent| spent.units());
-        costs.insert((release.timestamp, body.to_owned()), spent);
-        let (at, window) = (release.timestamp, window.get());
+        let name = declaration.name.clone();
+        self.add_cost(name, (epsilon, window.get()), release.timestamp, body, release.spent.most());
+    }
+
+    /// Adds a cost to an account, and checks all windows with it.
+    fn add_cost(
+        &mut self,
+        account: String,
+        (epsilon, window): (Epsilon, u64),
+        at: u64,
+        body: &str,
+        spent: Option<Epsilon>,
+    ) {
+        let costs = self.costs.entry(account.clone()).or_default();
+        costs.insert((at, body.to_owned()), spent.map_or(0, Epsilon::units));
         for start in at.saturating_sub(window - 1)..=at {
             let sum: u64 =
                 costs.range((start, String::new())..(start + window, String::new())).map(|(_, cost)| cost).sum();
             if sum > epsilon.units() {
-                let what = format!("{}: {sum} in the window from {start}", declaration.name);
+                let what = format!("{account}: {sum} in the window from {start}");
                 return self.wrong(Invariant::LedgerWindow, what);
             }
         }
@@ -386,11 +421,23 @@ impl Observer {
         match &declaration.spec {
             StreamSpec::Central(_) => {
                 let loaded = Stream::load(declaration.spec.clone(), &saved.stream, None).unwrap();
-                let ledger = loaded.ledger().unwrap();
-                let spends: BTreeMap<u64, u64> =
-                    ledger.spends().map(|(timestamp, spent)| (timestamp, spent.units())).collect();
-                let clock = ledger.clock().unwrap_or(0);
-                for record in records.iter().filter(|record| record.timestamp + window.get() > clock) {
+                let ledgers: Vec<&Ledger> = match loaded.class_ledgers() {
+                    Some(classes) => classes.iter().map(|(_, ledger)| ledger).collect(),
+                    None => loaded.ledger().into_iter().collect(),
+                };
+                let mut spends: BTreeMap<u64, u64> = BTreeMap::new();
+                for (timestamp, spent) in ledgers.iter().flat_map(|ledger| ledger.spends()) {
+                    let most = spends.entry(timestamp).or_default();
+                    *most = spent.units().max(*most);
+                }
+                let clock = ledgers.iter().filter_map(|ledger| ledger.clock()).max().unwrap_or(0);
+                let shortest = ledgers.iter().map(|ledger| ledger.window());
+                let shortest = shortest.filter_map(|window| match window {
+                    Window::Timestamps(window) => Some(window.get()),
+                    Window::Unbounded => None,
+                });
+                let shortest = shortest.min().unwrap_or(window.get());
+                for record in records.iter().filter(|record| record.timestamp + shortest > clock) {
                     let release: Release = serde_json::from_str(&record.body).unwrap();
                     let spent = release.spent.most().map_or(0, |spent| spent.units());
                     if spends.get(&release.timestamp).copied().unwrap_or(0) < spent {

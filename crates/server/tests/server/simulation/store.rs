@@ -7,11 +7,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tidegate_device::api::Receipt;
 use tidegate_kernel::oracle::Aggregate;
 use tidegate_server::store::{
-    Advance, BatchRejection, Lease, MergeOutcome, NUMBERS_PER_VERSION, NewRecord, NewStream, OpenQuestion, PhaseKey,
-    Record, RecordFilter, RecordKind, ReportBatch, Status, Store, StoreError, StreamRecord, Write, Written,
+    Advance, BatchRejection, Lease, MemberChanges, MemberFilter, MemberPage, MergeOutcome, NUMBERS_PER_VERSION,
+    NewRecord, NewStream, OpenQuestion, PhaseKey, Record, RecordFilter, RecordKind, ReportBatch, Status, Store, StoreError, StreamRecord,
+    Write, Written,
 };
 
 use super::dice::Dice;
+use crate::register::Register;
 
 /// Rule that the store breaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +39,12 @@ pub(super) enum Breaks {
     MixesUpCounts,
     /// Numbers records from the backup on when a stream begins anew.
     ReusesNumbers,
+    /// Changes classes at timestamps that have begun.
+    ChangesWhatHasBegun,
+    /// Lets users who move count in their new class at once.
+    MovesAtOnce,
+    /// Acknowledges changes of classes before they are durable: the last one is lost when the machine stops.
+    LosesMembers,
 }
 
 /// Reports for an open question.
@@ -57,6 +65,9 @@ struct Row {
     said: Vec<Record>,
     /// Numbers that are left out before the next records, since another store may have published them.
     left_out: u64,
+    register: Register,
+    /// The registry before the last change, where that is not durable.
+    durable: Option<Register>,
 }
 
 type Image = BTreeMap<String, Row>;
@@ -95,6 +106,11 @@ impl MemoryStore {
         let inside = &mut *self.lock();
         if let Some(durable) = inside.unsynced.take() {
             inside.image = durable;
+        }
+        for row in inside.image.values_mut() {
+            if let Some(durable) = row.durable.take() {
+                row.register = durable;
+            }
         }
         if self.breaks == Breaks::LosesCommits {
             for _ in 0..inside.dice.below(4) {
@@ -220,15 +236,9 @@ impl MemoryStore {
             state: new.state.to_vec(),
             open: Vec::new(),
         };
-        let row = Row {
-            stream,
-            holder: None,
-            closed: false,
-            came: Vec::new(),
-            releases: Vec::new(),
-            said: Vec::new(),
-            left_out: 0,
-        };
+        let (came, releases, said) = (Vec::new(), Vec::new(), Vec::new());
+        let register = Register::new(self.breaks == Breaks::MovesAtOnce);
+        let row = Row { stream, holder: None, closed: false, came, releases, said, register, durable: None, left_out: 0 };
         inside.image.insert(new.name.to_owned(), row);
         Ok(())
     }
@@ -436,6 +446,26 @@ impl Store for MemoryStore {
             (row.holder, row.closed) = (None, false);
             Ok(())
         })
+    }
+
+    fn change_members(&self, stream: &str, changes: &MemberChanges<'_>) -> Result<(), StoreError> {
+        self.write(stream, |row| {
+            if row.stream.version != changes.version && self.breaks != Breaks::ChangesWhatHasBegun {
+                return Err(StoreError::Stale(stream.to_owned()));
+            }
+            if row.stream.status == Status::Retired {
+                return Err(StoreError::Retired(stream.to_owned()));
+            }
+            if self.breaks == Breaks::LosesMembers {
+                row.durable = Some(row.register.clone());
+            }
+            row.register.change(changes);
+            Ok(())
+        })
+    }
+
+    fn members(&self, stream: &str, filter: MemberFilter<'_>) -> Result<MemberPage, StoreError> {
+        self.read(stream, |row| row.register.page(filter))
     }
 
     fn records(&self, stream: &str, records: RecordKind, wanted: &RecordFilter) -> Result<Vec<Record>, StoreError> {

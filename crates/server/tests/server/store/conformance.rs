@@ -5,13 +5,16 @@ use std::thread;
 
 use tidegate_kernel::oracle::{Aggregate, OracleKind};
 use tidegate_server::store::{
-    Advance, BatchRejection, Lease, MergeOutcome, NewRecord, NewStream, PhaseKey, Record, RecordFilter, RecordKind,
-    ReportBatch, SqliteStore, Status, Store, StoreError, Write, Written,
+    Advance, BatchRejection, Lease, MemberFilter, MergeOutcome, NewRecord, NewStream, PhaseKey, Record, RecordFilter,
+    RecordKind, ReportBatch, SqliteStore, Status, Store, StoreError, Write, Written,
 };
 
 use super::numbers::{
     finds_the_last_records_across_gaps, forgets_old_published_records_only,
     no_number_is_used_twice_after_a_replaced_state,
+use super::members::{
+    a_repeated_change_of_class_changes_nothing, classes_change_at_the_present_version_only,
+    forgets_who_has_left_and_says_so, users_are_registered_and_read_back,
 };
 use super::{DOMAIN, TestFolder, accept, advance, batch, begin, counts, create, open, question, taken};
 use crate::model::Model;
@@ -71,6 +74,10 @@ rules![
     streams_do_not_mix,
     counts_exactly_once_while_phases_close,
     a_working_store_passes_its_check,
+    users_are_registered_and_read_back,
+    a_repeated_change_of_class_changes_nothing,
+    classes_change_at_the_present_version_only,
+    forgets_who_has_left_and_says_so,
 ];
 
 fn total(store: &dyn Store, lease: &Lease, version: u64) -> Option<Vec<u64>> {
@@ -127,6 +134,7 @@ fn reports_a_missing_stream(store: &dyn Store) {
     assert!(is_missing(store.replace_state("a", b"", 1)));
     assert!(is_missing(store.records("a", RecordKind::Answer, &RecordFilter::default())));
     assert!(is_missing(store.latest("a", RecordKind::Release, 0)));
+    assert!(is_missing(store.members("a", MemberFilter::User("anna"))));
     assert_eq!(accept(store, "a", &batch("a", 0, 0, [(1, 1)])).unwrap(), Err(BatchRejection::NoStream));
     let key = PhaseKey { stream: "a".to_owned(), timestamp: 0, phase: 0 };
     let nothing = question(0, 0).oracle().unwrap().aggregate();

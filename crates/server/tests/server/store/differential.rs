@@ -4,10 +4,11 @@ use std::collections::HashMap;
 
 use tidegate_kernel::oracle::Aggregate;
 use tidegate_server::store::{
-    Advance, Lease, NewRecord, NewStream, OpenQuestion, PhaseKey, RecordFilter, RecordKind, ReportBatch, SqliteStore,
-    Status, Store, StoreError,
+    Advance, Lease, MemberChanges, MemberFilter, NewRecord, NewStream, OpenQuestion, PhaseKey, RecordFilter,
+    RecordKind, ReportBatch, SqliteStore, Status, Store, StoreError,
 };
 
+use super::members::classes;
 use super::{TestFolder, batch, open, question};
 use crate::model::Model;
 
@@ -52,6 +53,7 @@ enum Step {
     Publish(Lease, u64),
     ReplaceState(String, u64),
     Records(String, RecordKind, RecordFilter),
+    ChangeMembers(String, u64, u64, Vec<(String, Option<u16>)>),
     Look(String),
     Names,
 }
@@ -77,7 +79,7 @@ impl Step {
         let version = if dice.below(8) == 0 { dice.below(6) } else { version };
         let near = version + dice.below(2);
         let source = ["here", "there"][usize::try_from(dice.below(2)).unwrap()].to_owned();
-        match dice.below(24) {
+        match dice.below(27) {
             0 => Self::Create(name),
             1 => Self::Redeclare(name, format!("{{\"n\": {}}}", dice.below(100))),
             2 => Self::SetStatus(name, Status::ALL[usize::try_from(dice.below(41)).unwrap() / 20]),
@@ -147,6 +149,15 @@ impl Step {
                 )
             }
             21 => Self::Names,
+            22..=24 => {
+                let version = known.versions.get(&name).copied().unwrap_or(0).saturating_sub(dice.below(6) / 5);
+                let request = |_| {
+                    let class = u16::try_from(dice.below(3)).unwrap();
+                    (format!("user {}", dice.below(6)), (class < 2).then_some(class))
+                };
+                let requests = (0..1 + known.steps % 4).map(request).collect();
+                Self::ChangeMembers(name, version, known.steps / 8, requests)
+            }
             _ => Self::Look(name),
         }
     }
@@ -208,7 +219,14 @@ impl Step {
             Self::Records(name, kind, filter) => {
                 said(store.records(name, *kind, filter)) + &said(store.latest(name, *kind, filter.from % 3))
             }
-            Self::Look(name) => said(store.stream(name)) + &said(store.status(name)),
+            Self::ChangeMembers(name, version, next, requests) => {
+                let changes = MemberChanges { version: *version, next: *next, classes: &classes(), requests };
+                said(store.change_members(name, &changes))
+            }
+            Self::Look(name) => {
+                let members = store.members(name, MemberFilter::After(0, 100));
+                said(store.stream(name)) + &said(store.status(name)) + &said(members)
+            }
             Self::Names => said(store.names()),
         }
     }

@@ -3,7 +3,8 @@
 mod backup;
 mod conformance;
 mod damage;
-mod differential;
+pub(crate) mod differential;
+pub(crate) mod members;
 mod migration;
 mod numbers;
 mod postgres;

@@ -109,6 +109,7 @@ fn to_version_1(server: &Postgres) {
     }
     // One of a question that is over, as a service leaves it that stops before its sweep.
     server.execute("INSERT INTO tidegate.seen VALUES (99, '\\x00', 0)");
+    server.execute("DROP TABLE tidegate.members; DROP TABLE tidegate.registries");
     server.execute("DROP TABLE tidegate.log; UPDATE tidegate.meta SET schema = 1");
     forget_kept_records(server);
 }

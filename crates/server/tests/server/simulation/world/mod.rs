@@ -1,6 +1,8 @@
 //! [`World`]: devices, a network, server processes and a store, simulated step by step from a seed.
 
 mod disturbances;
+mod history;
+mod members;
 mod network;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,12 +15,15 @@ use tidegate_server::ingest::EventBuffer;
 use tidegate_server::store::{NewStream, Status, Store, StoreError};
 use tidegate_server::stream::Declaration;
 
+use super::classes::PBD;
 use super::device::{BrokenDevice, SimulatedDevice};
 use super::dice::Dice;
 use super::faults::{Faulty, Shared, Wrong};
 use super::marks::{Careless, Marks};
 use super::observer::{Invariant, Observer, Violation};
 use super::store::{Breaks, MemoryStore};
+use history::History;
+use members::Change;
 use network::Message;
 
 /// Length of a tick, in seconds.
@@ -119,6 +124,10 @@ pub(super) struct World<B> {
     /// Questions of the past, for a dishonest collector.
     old_questions: Vec<(usize, Question)>,
     older: BTreeMap<String, u64>,
+    /// A change of a class that a process is making.
+    change: Option<Change>,
+    /// Next timestamp of the history, and how the one before it ended.
+    history: History,
     restores: u64,
     retired: BTreeSet<String>,
     observer: Observer,
@@ -161,6 +170,16 @@ fn declarations(dice: &mut Dice) -> Vec<Declaration> {
                           "domain": { "low": 0, "high": 100 }, "protects": "reading", "outside": "clamp" }"#;
         chosen.push(declaration("contin", contin));
     }
+    if dice.chance(1, 2) {
+        let lateness = dice.below(3);
+        chosen.push(Declaration { lateness, ..declaration("classes", PBD) });
+    }
+    if dice.chance(1, 3) {
+        chosen.push(Declaration { lateness: 2, ..declaration("late", BA) });
+    }
+    if dice.chance(1, 3) {
+        chosen.push(Declaration { backfill: true, ..declaration("past", BA) });
+    }
     chosen
 }
 
@@ -193,6 +212,8 @@ impl<B: Base> World<B> {
             sent: 0,
             old_questions: Vec::new(),
             older: BTreeMap::new(),
+            change: None,
+            history: History::default(),
             restores: 0,
             retired: BTreeSet::new(),
             observer: Observer::new(seed, key()),
@@ -290,6 +311,7 @@ impl<B: Base> World<B> {
                 Err(starts) => *starts = 0,
             }
         }
+        self.go_live();
         for declaration in &self.declarations {
             if !self.retired.contains(&declaration.name) {
                 self.shared.store().set_status(&declaration.name, Status::Running).unwrap();
@@ -307,6 +329,8 @@ impl<B: Base> World<B> {
         self.poll();
         self.deliver();
         self.send_events();
+        self.change_classes();
+        self.send_history();
         self.operate();
         let released = self.shared.take_released();
         let store = self.shared.store();

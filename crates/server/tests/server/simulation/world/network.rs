@@ -6,6 +6,7 @@ use tidegate_kernel::{Cohort, Epsilon, Question};
 use tidegate_server::ingest::CuratorEvent;
 use tidegate_server::store::{BatchRejection, OpenQuestion, ReportBatch, Store as _, StoreError};
 
+use super::super::classes::USERS;
 use super::super::device::batch_of;
 use super::{Base, Process, World};
 
@@ -149,7 +150,7 @@ impl<B: Base> World<B> {
     }
 
     /// Whether the store is behind the mark of a stream.
-    fn is_older(&self, stream: &str) -> bool {
+    pub(super) fn is_older(&self, stream: &str) -> bool {
         let version = self.shared.store().status(stream).map_or(0, |(_, version)| version);
         self.marks.peek(stream).is_some_and(|mark| mark.version > version)
     }
@@ -160,23 +161,36 @@ impl<B: Base> World<B> {
             if !declaration.is_curated() {
                 continue;
             }
-            for _ in 0..2 {
+            for _ in 0..4 {
                 let process = self.dice.index(self.processes.len());
                 let Ok(process) = &self.processes[process] else { continue };
                 // The threads that listen go on, also where the one that drives is stuck.
                 let Some(buffer) = &process.streams[&declaration.name].turn.buffer else { continue };
+                let user = self.dice.below(USERS);
                 let event = match declaration.name.as_str() {
-                    "ba" => {
+                    "classes" => CuratorEvent { user: Some(format!("user {user}")), value: user.to_string() },
+                    "ba" | "late" => {
                         let value = ["a", "b", "c"][self.dice.index(3)].to_owned();
                         CuratorEvent { user: Some(format!("user {}", self.dice.below(30))), value }
                     }
                     _ => CuratorEvent { user: None, value: self.dice.below(101).to_string() },
                 };
-                let open = buffer.open_timestamp();
+                let open = buffer.open_timestamps();
+                let open = open.get(self.dice.index(open.len().max(1))).copied();
+                // Others each tick, so that most releases are fresh.
+                if declaration.name == "classes" && open.is_none_or(|open| (open ^ user) % 3 == 0) {
+                    continue;
+                }
                 let clock = self.now.saturating_add_signed(process.ahead);
                 let (taken, _) = buffer.push(clock, open, vec![event]);
                 if let (Some(timestamp), 1) = (open, taken) {
                     self.observer.accepted_event(&declaration.name, timestamp, process.number);
+                    if declaration.name == "classes" {
+                        self.observer.wishes.accepted(user, timestamp);
+                    }
+                    if Some(timestamp) < buffer.open_timestamp() {
+                        *self.happened.entry("a late event is accepted").or_default() += 1;
+                    }
                     *self.happened.entry("an event is accepted").or_default() += 1;
                 }
             }
