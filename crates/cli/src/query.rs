@@ -192,7 +192,7 @@ impl Query {
 
     fn releases(&self, client: &Client, stream: &str, spec: &StreamSpec, epoch: u64) -> Result<(), Failure> {
         let times = spec.input().every.map_or_else(Clock::default, |every| Clock::of_ticks(every, epoch));
-        let shape = ReleaseLayout::of(spec).map_err(Failure::run)?.with_clock(times);
+        let shape = ReleaseLayout::of_collector(spec).map_err(Failure::run)?.with_clock(times);
         let format = if self.json { Format::Ndjson } else { Format::Csv };
         let mut head = String::new();
         shape.begin(format, &mut head);

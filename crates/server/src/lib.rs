@@ -9,6 +9,7 @@
 //!
 //! | module | contents |
 //! | --- | --- |
+//! | `sequence` | policies, questions and counts of streams of sequences |
 //! | [`stream`] | declaration of a stream, and the schedule of its ticks |
 //! | [`ingest`] | taking in of reports and events |
 //! | [`driver`] | control loop of a stream: open, ask, close, answer, release |
@@ -23,6 +24,7 @@
 pub mod driver;
 pub mod http;
 pub mod ingest;
+mod sequence;
 pub mod service;
 pub mod store;
 pub mod stream;

@@ -146,6 +146,7 @@ mod tests {
             oracle: None,
             ticks: Ticks { epoch: 0, seconds: NonZeroU64::MIN },
             slot_key: *b"sixteen byte key",
+            sequence: None,
         }
     }
 

@@ -34,7 +34,7 @@ pub(super) fn schemas() -> Value {
             "description": "Mechanism and privacy: the keys of a spec file.",
             "type": "object",
             "required": ["family", "mechanism", "epsilon"],
-            "properties": { "family": { "enum": ["local", "central", "scalar"] }, "mechanism": { "type": "string" } },
+            "properties": { "family": { "enum": ["local", "central", "scalar", "sequence"] }, "mechanism": { "type": "string" } },
         },
         "webhooks": { "type": "array", "items": { "type": "string", "pattern": "^https?://" } },
     });

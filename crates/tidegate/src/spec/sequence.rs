@@ -58,6 +58,9 @@ pub struct SequenceSpec {
     /// How many symbols of a batch are answered together, for `batched`: all, unless said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<u32>,
+    /// How many users there are, for a service: it counts what their devices release.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub population: Option<u64>,
     /// Who has to be trusted, for the reader of the spec: the device, and nothing else is accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust: Option<Trust>,
@@ -166,6 +169,7 @@ impl SequenceSpec {
         "effort",
         "length",
         "part",
+        "population",
         "trust",
     ];
 
@@ -223,6 +227,7 @@ impl SequenceSpec {
             ("effort", self.effort.is_some()),
             ("length", self.length.is_some()),
             ("part", self.part.is_some()),
+            ("population", self.population.is_some()),
         ];
         check_keys(self.mechanism.mechanism(), &given)?;
         match self.mechanism {
