@@ -207,7 +207,7 @@ impl Create {
         let spec = Input::spec(&self.spec)?;
         let Self { tick, epoch, .. } = *self;
         let (name, webhooks) = (self.name.clone(), self.webhook.clone());
-        let declaration = Declaration { name, tick, epoch, spec: spec.stream.clone(), webhooks };
+        let declaration = Declaration { name, tick, epoch, spec: spec.declared()?, webhooks };
         declaration.check().map_err(|error| match error {
             DeclarationError::Spec(error) => spec.refused(&error).into(),
             other => Failure::input(other),

@@ -178,7 +178,9 @@ pub enum SequenceError {
     #[error("{what} {row} of the policy's model sums to {given} billionths, not to {BILLION}")]
     Sum { what: &'static str, row: usize, given: u64 },
     /// A model that is too large for a policy.
-    #[error("a policy's model has at most {MAX_SYMBOLS} symbols and {MAX_ENTRIES} entries, not {symbols} and {entries}")]
+    #[error(
+        "a policy's model has at most {MAX_SYMBOLS} symbols and {MAX_ENTRIES} entries, not {symbols} and {entries}"
+    )]
     Size { symbols: usize, entries: usize },
     /// A model of order 2.
     #[error("a policy's model is of order 1")]
@@ -354,8 +356,14 @@ impl SequenceRule {
     }
 
     /// An empty batch.
-    pub fn gather(&self) -> Option<SymbolBatch> {
+    pub(crate) fn gather(&self) -> Option<SymbolBatch> {
         SymbolBatch::new(self.model.domain(), &[self.length]).ok()
+    }
+
+    /// The batch of these symbols. `None` if one is outside the domain, or there are too many.
+    pub fn batch_of(&self, symbols: impl IntoIterator<Item = u32>) -> Option<SymbolBatch> {
+        let mut batch = self.gather()?;
+        symbols.into_iter().all(|symbol| batch.push(symbol).is_ok()).then_some(batch)
     }
 
     /// Whether a question asks for what the policy allows.

@@ -213,7 +213,8 @@ mod tests {
 
     #[test]
     fn sequences_have_at_least_a_symbol_and_at_most_a_domain() {
-        let oracle = |length| question(Cohort::Everyone, View::Sequence { length }).oracle().map(|oracle| oracle.domain());
+        let oracle =
+            |length| question(Cohort::Everyone, View::Sequence { length }).oracle().map(|oracle| oracle.domain());
         assert_eq!((oracle(1), oracle(7)), (Ok(10), Ok(10_000_000)));
         for length in [0, 8, 100, u32::MAX] {
             assert_eq!(oracle(length), Err(QuestionError::Length { length, domain: 10 }));

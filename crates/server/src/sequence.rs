@@ -94,7 +94,8 @@ impl SequenceCounter {
         let (mechanism, settings) = mechanism(spec)?;
         let step = settings.step().map_err(of_crr)?;
         let loss = step.checked_mul(2).ok_or_else(|| of_crr(CrrError::Budget { given: step }))?;
-        let population = spec.population.ok_or(SpecError::Missing { key: "population", mechanism: spec.mechanism.name() });
+        let population =
+            spec.population.ok_or(SpecError::Missing { key: "population", mechanism: spec.mechanism.name() });
         let (domain, length) = (spec.values()?.count(), mechanism.length());
         Ok(Some(Self { loss, domain, length, population: population? }))
     }
@@ -184,7 +185,7 @@ mod tests {
             .iter()
             .map(|release| match &release.statistic {
                 Statistic::Counts(counts) => (release.timestamp, counts.counts.clone(), release.reports),
-                other => panic!("{other:?}"),
+                other => unreachable!("{other:?}"),
             })
             .collect();
         assert_eq!(counted, [(3, vec![2.0, 1.0], 3), (4, vec![1.0, 2.0], 3), (5, vec![0.0, 3.0], 3)]);

@@ -408,7 +408,7 @@ fn declarations<'a>(
         let (written, places) = entry.read::<WrittenStream>()?;
         let WrittenStream { name, tick, epoch, webhooks } = written;
         let name_span = name.span();
-        let declaration = Declaration { name: name.into_inner(), tick, epoch, spec: spec.stream.clone(), webhooks };
+        let declaration = Declaration { name: name.into_inner(), tick, epoch, spec: spec.declared()?, webhooks };
         match declaration.check() {
             Ok(()) => {}
             Err(DeclarationError::Spec(error)) => return Err(spec.refused(&error).into()),

@@ -48,9 +48,9 @@ pub use state::{first_state, progress};
 pub use suspicion::Suspicion;
 
 use crate::ingest::event_buffer::EventBuffer;
+use crate::sequence::SequenceCounter;
 pub use crate::store::mark::{HighWater, Mark};
 use crate::store::{Advance, Lease, NewRecord, OpenQuestion, Status, Store, StoreError, Write};
-use crate::sequence::SequenceCounter;
 use crate::stream::{Declaration, Schedule};
 
 /// Result of [`Driver::run_due`].

@@ -26,9 +26,9 @@ pub mod fit;
 pub mod leakage;
 mod state;
 
-pub use tidegate_sequence::{batch, belief, bins, channel, clusters, distance, effort, grid, hamming, model};
 #[cfg(feature = "programme")]
 pub use tidegate_sequence::programme;
+pub use tidegate_sequence::{batch, belief, bins, channel, clusters, distance, effort, grid, hamming, model};
 
 use crate::mechanisms::{Mechanism, Output, Preset, mechanisms};
 

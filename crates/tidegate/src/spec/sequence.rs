@@ -14,7 +14,7 @@ use crate::sequence::crr::{self, Crr, Guarantee};
 use crate::sequence::distance::Distance;
 use crate::sequence::effort::Effort;
 use crate::sequence::leakage::Leakage;
-use crate::sequence::model::{Model, ModelError};
+use crate::sequence::model::{Model, ModelError, Order};
 
 /// Users' correlated streams, and how they are released: each by a mechanism of its own, all with one model.
 ///
@@ -82,6 +82,14 @@ pub struct ModelSpec {
 impl ModelSpec {
     /// Its keys.
     pub const KEYS: &[&str] = &["prior", "transitions"];
+
+    /// Writes a model as prior and transitions; `None` for order 2, and for more than 256 symbols.
+    pub fn of(model: &Model) -> Option<Self> {
+        let domain = model.domain();
+        let row = |symbol| (0..domain).map(|next| model.transition(None, symbol, next)).collect();
+        let is_small = model.order() == Order::One && domain <= 256;
+        is_small.then(|| Self { prior: model.prior().to_vec(), transitions: (0..domain).map(row).collect() })
+    }
 
     /// The model of so many symbols.
     ///

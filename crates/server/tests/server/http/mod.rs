@@ -9,6 +9,7 @@ mod observable;
 mod page;
 mod queries;
 mod refusals;
+mod sequences;
 mod values;
 
 use std::collections::HashMap;
