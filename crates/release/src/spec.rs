@@ -6,8 +6,8 @@ use tidegate::kernel::oracle::OracleKind;
 use tidegate::mechanisms::{self, Family, Mechanism, Preset};
 use tidegate::names::UnknownName;
 use tidegate::spec::{
-    CentralSpec, ColumnsSpec, DomainSpec, InputSpec, LocalSpec, ModelSpec, ScalarSpec, SequenceSpec, SpecError, StreamSpec,
-    TimelineSpec,
+    CentralSpec, ColumnsSpec, DomainSpec, InputSpec, LocalSpec, ModelSpec, ScalarSpec, SequenceSpec, SpecError,
+    StreamSpec, TimelineSpec,
 };
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};

@@ -169,11 +169,8 @@ fn a_model_from_a_file_is_declared_and_one_learned_with_a_seed_is_refused() {
         (home.folder.file("visits.csv"), home.folder.file("visits.model.json"), home.folder.file("spec.toml"));
     fs::write(&table, "t,user,value\n0,a,home\n0,b,work\n1,a,work\n1,b,home\n2,a,home\n2,b,home\n").unwrap();
     let fit = |more: &str| {
-        let line = format!(
-            "model fit --input {} --domain home,work --output {} {more}",
-            table.display(),
-            model.display()
-        );
+        let line =
+            format!("model fit --input {} --domain home,work --output {} {more}", table.display(), model.display());
         let output = command(&line).output().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
     };
@@ -185,8 +182,7 @@ fn a_model_from_a_file_is_declared_and_one_learned_with_a_seed_is_refused() {
     fs::write(&spec, text).unwrap();
     let serving = home.serve();
     let create = || {
-        let line =
-            format!("stream create visits --tick 60 --spec {} --server {} --json", spec.display(), serving.url);
+        let line = format!("stream create visits --tick 60 --spec {} --server {} --json", spec.display(), serving.url);
         command(&line).env("TIDEGATE_TOKEN", home.token("operator")).output().unwrap()
     };
     fit("--epsilon 1 --contribution 5 --seed 3");

@@ -6,8 +6,8 @@ use std::thread;
 use tidegate_kernel::oracle::{Aggregate, OracleKind};
 use tidegate_kernel::{Question, View};
 use tidegate_server::store::{
-    Advance, BatchRejection, Lease, MergeOutcome, NewRecord, NewStream, OpenQuestion, PhaseKey, Record, RecordFilter, RecordKind,
-    ReportBatch, SqliteStore, Status, Store, StoreError, Write, Written,
+    Advance, BatchRejection, Lease, MergeOutcome, NewRecord, NewStream, OpenQuestion, PhaseKey, Record, RecordFilter,
+    RecordKind, ReportBatch, SqliteStore, Status, Store, StoreError, Write, Written,
 };
 
 use super::{DOMAIN, TestFolder, accept, advance, batch, begin, counts, create, open, question, taken};
