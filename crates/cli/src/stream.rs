@@ -278,7 +278,7 @@ impl Create {
         let Self { tick, epoch, lateness, backfill, .. } = *self;
         let (name, webhooks) = (self.name.clone(), self.webhook.clone());
         let retention = Retention { timestamps: self.keep_timestamps, age: self.keep_age };
-        let spec_given = spec.stream.clone();
+        let spec_given = spec.declared()?;
         let declaration = Declaration { name, tick, epoch, spec: spec_given, lateness, backfill, webhooks, retention };
         declaration.check().map_err(|error| match error {
             DeclarationError::Spec(error) => spec.refused(&error).into(),

@@ -1,15 +1,18 @@
 //! [`Agent`]: a device with durable state. Crashes, retries, clock changes and copied disks cannot make it spend twice.
 
+use std::borrow::Cow;
 use std::io;
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::oracle::{OracleError, OracleKind, Report};
+use tidegate_kernel::primitives::SymbolBatch;
 use tidegate_kernel::{NoEntropy, Question, Randomness, Window};
 
 use crate::clock::{ClockGuard, ClockReading};
 use crate::device::Device;
 use crate::disk::{self, Damaged, Disk};
-use crate::enrolment::{StreamPolicy, VerifiedPolicy, is_name};
+use crate::enrolment::{StreamPolicy, VerifiedPolicy, common, is_name};
+use crate::sequence::{SequenceError, SequenceMemory, SequencePolicy, SequenceRule};
 use crate::wire::{ReportId, StreamTag};
 
 /// Why a question gets no answer, as a code for the collector. No reason depends on the device's value.
@@ -25,7 +28,7 @@ pub enum RefusalReason {
     NotNow,
     /// The question is about another domain.
     OtherDomain,
-    /// The question uses another oracle than the policy's.
+    /// The question uses another oracle than the policy's, or is of another form.
     OtherOracle,
     /// The phase, or a later one, was answered.
     Answered,
@@ -33,6 +36,8 @@ pub enum RefusalReason {
     Malformed,
     /// The window has too little budget left.
     Budget,
+    /// No channel was found for the next release of a sequence.
+    NoChannel,
 }
 
 impl RefusalReason {
@@ -47,6 +52,7 @@ impl RefusalReason {
             Self::Answered => "answered",
             Self::Malformed => "malformed",
             Self::Budget => "budget",
+            Self::NoChannel => "no_channel",
         }
     }
 }
@@ -89,6 +95,9 @@ pub enum AgentError {
     /// The data were enrolled under an unbounded window, whose budget never recovers.
     #[error("the data were enrolled under a budget for all time: no other policy can follow")]
     Spent,
+    /// A policy of sequences that this device cannot follow.
+    #[error(transparent)]
+    Sequence(#[from] SequenceError),
     /// The clock is before the stream's epoch.
     #[error("the device's clock shows a time before the stream's epoch")]
     BeforeEpoch,
@@ -138,6 +147,8 @@ pub struct Agent<D> {
 struct State {
     witness: Vec<u8>,
     identity: [u8; 16],
+    // Without its sequence, which is saved with the sequence's memory.
+    #[serde(with = "common")]
     policy: StreamPolicy,
     device: Device,
     /// The last answer, to repeat it if asked again.
@@ -149,6 +160,59 @@ struct State {
     // Required as well.
     #[serde(deserialize_with = "Option::deserialize")]
     silence: Option<Silence>,
+    /// What a stream of sequences needs; saved after the rest.
+    #[serde(skip)]
+    sequence: Option<SequenceState>,
+}
+
+/// The state of an agent that releases sequences.
+#[derive(Debug)]
+struct SequenceState {
+    rule: SequenceRule,
+    memory: SequenceMemory,
+    /// The symbols of a batch that is not over. They are in memory only: a crash loses them, and no others.
+    open: Option<OpenBatch>,
+}
+
+#[derive(Debug)]
+struct OpenBatch {
+    /// The timestamp of its first symbol.
+    start: u64,
+    symbols: SymbolBatch,
+}
+
+/// The saved form of a sequence's state.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SavedSequence<'a> {
+    policy: Cow<'a, SequencePolicy>,
+    memory: Cow<'a, SequenceMemory>,
+}
+
+impl SequenceState {
+    fn new(policy: &SequencePolicy) -> Result<Self, SequenceError> {
+        let rule = SequenceRule::new(policy)?;
+        let memory = SequenceMemory::new(&rule);
+        Ok(Self { rule, memory, open: None })
+    }
+
+    /// Notes the symbol of a timestamp. A batch that misses a symbol is dropped.
+    fn gather(&mut self, timestamp: u64, symbol: u32) {
+        let (start, length) = (self.rule.start(timestamp), self.rule.length());
+        let position = timestamp - start;
+        let mut open = self.open.take().filter(|open| open.start == start);
+        if position == 0 && open.is_none() {
+            open = self.rule.gather().map(|symbols| OpenBatch { start, symbols });
+        }
+        let Some(mut open) = open else { return };
+        let gathered = u64::from(length) - open.symbols.missing() as u64;
+        let kept = match position {
+            position if position < gathered => true,
+            position if position == gathered => open.symbols.push(symbol).is_ok(),
+            _ => false,
+        };
+        self.open = kept.then_some(open);
+    }
 }
 
 /// The windows of earlier policies, in which the agent answers nothing.
@@ -285,7 +349,9 @@ impl<D: Disk> Agent<D> {
         identity[..8].copy_from_slice(&random.next_word().to_le_bytes());
         identity[8..].copy_from_slice(&random.next_word().to_le_bytes());
         let device = Device::fully_spent(policy.protects, policy.slot_of(&identity), timestamp);
-        let state = State { witness: witness.to_vec(), identity, policy, device, last: None, pace, silence };
+        let sequence = policy.sequence.as_ref().map(SequenceState::new).transpose()?;
+        let witness = witness.to_vec();
+        let state = State { witness, identity, policy, device, last: None, pace, silence, sequence };
         let mut agent = Self { disk, file, state, stopped: false };
         agent.save()?;
         Ok((agent, beginning))
@@ -305,6 +371,18 @@ impl<D: Disk> Agent<D> {
     pub fn report_id(&self, question: &Question) -> ReportId {
         let stream = StreamTag::of(&self.state.policy.stream);
         ReportId::of(&self.state.identity, stream, question.timestamp, question.phase)
+    }
+
+    /// Notes the value at a timestamp up to now, for the open batch of a stream whose releases take several symbols.
+    /// Other streams ignore it. Call it for every timestamp, in order: a batch that misses a value is not released. The
+    /// first value of a timestamp counts.
+    ///
+    /// Values are kept in memory only, unreadable, and are wiped with their batch.
+    pub fn gather(&mut self, now: ClockReading, timestamp: u64, value: u32) {
+        let present = self.state.policy.ticks.timestamp(now.wall);
+        if let Some(sequence) = self.state.sequence.as_mut().filter(|_| Some(timestamp) <= present) {
+            sequence.gather(timestamp, value);
+        }
     }
 
     /// Answers a question of a stream, if the policy allows it. On return, the report and its spend are durable.
@@ -331,14 +409,23 @@ impl<D: Disk> Agent<D> {
         }
         let timestamp = policy.ticks.timestamp(now.wall).ok_or(AgentError::BeforeEpoch)?;
         self.state.look_at(now);
-        let State { device, last, .. } = &mut self.state;
+        let State { device, last, sequence, .. } = &mut self.state;
         if let Some((answered, report)) = last
             && answered == question
             && question.timestamp == timestamp
         {
             return Ok(AgentReply::Report(report.clone()));
         }
-        match device.answer(timestamp, question, value, random) {
+        let answered = match sequence {
+            None => device.answer(timestamp, question, value, random),
+            Some(sequence) => {
+                sequence.gather(timestamp, value);
+                let SequenceState { rule, memory, open } = sequence;
+                let symbols = || open.take().map(|open| open.symbols);
+                device.answer_sequence(timestamp, question, rule, memory, symbols, random)
+            }
+        };
+        match answered {
             Ok(report) => {
                 *last = Some((question.clone(), report.clone()));
                 self.save()?;
@@ -360,7 +447,7 @@ impl<D: Disk> Agent<D> {
 
     /// Saves the state. After a failure the agent stops, because the disk may be ahead of the memory.
     fn save(&mut self) -> Result<(), AgentError> {
-        let contents = postcard::to_allocvec(&self.state).map_err(|error| io::Error::other(error.to_string()));
+        let contents = contents_of(&self.state).map_err(|error| io::Error::other(error.to_string()));
         let saved = contents.and_then(|contents| disk::replace(&mut self.disk, &self.file, &contents));
         self.stopped = saved.is_err();
         saved.map_err(AgentError::Disk)
@@ -401,8 +488,22 @@ fn load(disk: &impl Disk, file: &str, witness: &[u8]) -> Result<Loaded, AgentErr
     })
 }
 
+fn contents_of(state: &State) -> postcard::Result<Vec<u8>> {
+    let contents = postcard::to_allocvec(state)?;
+    let (Some(policy), Some(SequenceState { memory, .. })) = (&state.policy.sequence, &state.sequence) else {
+        return Ok(contents);
+    };
+    postcard::to_extend(&SavedSequence { policy: Cow::Borrowed(policy), memory: Cow::Borrowed(memory) }, contents)
+}
+
 fn parse(contents: &[u8]) -> Option<Box<State>> {
-    let state: State = postcard::from_bytes(contents).ok()?;
+    let (mut state, rest): (State, &[u8]) = postcard::take_from_bytes(contents).ok()?;
+    if !rest.is_empty() {
+        let (SavedSequence { policy, memory }, []) = postcard::take_from_bytes(rest).ok()? else { return None };
+        let rule = SequenceRule::new(&policy).ok().filter(|rule| memory.fits(rule))?;
+        state.policy.sequence = Some(policy.into_owned());
+        state.sequence = Some(SequenceState { rule, memory: memory.into_owned(), open: None });
+    }
     // An inconsistent state was not written by an agent.
     let fits =
         state.device.policy() == &state.policy.protects && state.device.slot() == state.policy.slot_of(&state.identity);

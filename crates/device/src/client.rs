@@ -32,8 +32,11 @@ use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 use crate::api::{BATCH, OpenQuestions, Problem, Receipt};
 use crate::enrolment::{PolicyError, SignedPolicy, VerifiedPolicy, is_name};
 
-/// Maximum length of a policy, a receipt or an error, in bytes.
+/// Maximum length of a receipt or an error, in bytes.
 const SHORT_ANSWER: u64 = 64 << 10;
+
+/// Maximum length of a policy, in bytes: enough for the largest model.
+const POLICY: u64 = 2 << 20;
 
 /// Maximum length of questions, in bytes: enough for several with a hundred thousand ranges each.
 const LONG_ANSWER: u64 = 8 << 20;
@@ -112,7 +115,7 @@ impl fmt::Debug for ClientToken {
 }
 
 /// Errors of a [`Client`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs)] // the messages name the fields
 pub enum ClientError {
@@ -213,7 +216,7 @@ impl Client {
     /// Includes a wrong signature, and a policy of another stream.
     pub fn policy(&self, stream: &str, operator: &VerifyingKey) -> Result<VerifiedPolicy, ClientError> {
         let path = path(stream, "policy")?;
-        let signed: SignedPolicy = self.call(SHORT_ANSWER, || self.get(&path, Duration::ZERO))?;
+        let signed: SignedPolicy = self.call(POLICY, || self.get(&path, Duration::ZERO))?;
         let policy = signed.verified(operator)?;
         if policy.stream == stream { Ok(policy) } else { Err(ClientError::OtherStream) }
     }

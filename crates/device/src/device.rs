@@ -4,9 +4,11 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize, Serializer};
 use tidegate_kernel::oracle::{Oracle, OracleError, Report};
-use tidegate_kernel::{Epsilon, Ledger, Question, QuestionError, Randomness, Refusal, Window};
+use tidegate_kernel::primitives::{PrimitiveError, SymbolBatch};
+use tidegate_kernel::{Epsilon, Ledger, Question, QuestionError, Randomness, Refusal, View, Window};
 
 use crate::agent::RefusalReason;
+use crate::sequence::{Planned, SequenceMemory, SequenceRule};
 
 /// The privacy guarantee that a device was enrolled with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +38,13 @@ pub enum AnswerError {
     /// A question of the same phase, or of a later one, was answered.
     #[error("phase {phase} of timestamp {timestamp}, or a later one, has been answered already")]
     Answered { timestamp: u64, phase: u16 },
+    /// The question is of another form than the policy's: sequences are not answered by an oracle, nor are other
+    /// streams by a channel, and the loss of a release is fixed.
+    #[error("the question is of another form than the policy's")]
+    OtherForm,
+    /// No channel was found for what is believed of the symbol. It follows from earlier releases.
+    #[error("no channel was found for the next release")]
+    NoChannel,
     /// The question is invalid.
     #[error(transparent)]
     Malformed(#[from] QuestionError),
@@ -58,6 +67,8 @@ impl AnswerError {
             Self::NotNow { .. } => RefusalReason::NotNow,
             Self::OtherDomain { .. } => RefusalReason::OtherDomain,
             Self::Answered { .. } => RefusalReason::Answered,
+            Self::OtherForm => RefusalReason::OtherOracle,
+            Self::NoChannel => RefusalReason::NoChannel,
             Self::Malformed(_) => RefusalReason::Malformed,
             Self::Budget(_) => RefusalReason::Budget,
             Self::Value(error) => return Err(error),
@@ -263,14 +274,8 @@ impl Device {
         }
     }
 
-    fn respond<'a>(
-        &mut self,
-        now: u64,
-        question: &Question,
-        oracle: impl FnOnce() -> Result<Cow<'a, Oracle>, QuestionError>,
-        value: u32,
-        random: &mut impl Randomness,
-    ) -> Result<Report, AnswerError> {
+    /// Checks whether a question may be answered now. Returns the report of the last question if it is the same.
+    fn admit(&self, now: u64, question: &Question) -> Result<Option<Report>, AnswerError> {
         if !question.cohort.contains(self.slot) {
             return Err(AnswerError::NotAsked);
         }
@@ -283,10 +288,81 @@ impl Device {
         if let Some((last, report)) = self.last.as_deref()
             && last == question
         {
-            return Ok(report.clone());
+            return Ok(Some(report.clone()));
         }
         if self.answered >= Some((question.timestamp, question.phase)) {
             return Err(AnswerError::Answered { timestamp: question.timestamp, phase: question.phase });
+        }
+        Ok(None)
+    }
+
+    /// Releases the symbols that end at `now`, if the rule of the policy allows it: a new release, or the identical
+    /// report for the last question. `now` is from the device's own clock. Save the memory with the device.
+    ///
+    /// The device decides and spends before it looks at the symbols. Without them it has spent the same, and is silent.
+    /// A release that ignores the symbols costs nothing.
+    ///
+    /// # Errors
+    /// The reason for a refusal.
+    pub fn answer_sequence(
+        &mut self,
+        now: u64,
+        question: &Question,
+        rule: &SequenceRule,
+        memory: &mut SequenceMemory,
+        symbols: impl FnOnce() -> Option<SymbolBatch>,
+        random: &mut impl Randomness,
+    ) -> Result<Report, AnswerError> {
+        if let Some(report) = self.admit(now, question)? {
+            return Ok(report);
+        }
+        if !rule.allows(question) {
+            return Err(AnswerError::OtherForm);
+        }
+        if !memory.is_before(rule.start(now)) {
+            return Err(AnswerError::Answered { timestamp: now, phase: question.phase });
+        }
+        let (answer, provenance) = match rule.plan(memory, now).ok_or(AnswerError::NoChannel)? {
+            Planned::Constant(answer) => {
+                self.ledger.open(now)?;
+                self.answered = Some((question.timestamp, question.phase));
+                memory.pass(rule, now).ok_or(AnswerError::NoChannel)?;
+                (answer, random.provenance())
+            }
+            Planned::Drawn(plan) => {
+                let permit = self.ledger.spend(now, rule.loss())?;
+                self.answered = Some((question.timestamp, question.phase));
+                let missing = || AnswerError::from(OracleError::Value { domain: self.policy.domain });
+                let sealed = symbols().and_then(|batch| batch.seal(self.ledger.account(), now).ok());
+                let [symbols] = sealed.as_deref().unwrap_or_default() else { return Err(missing()) };
+                let answer = plan.0.answer(permit, symbols, random).map_err(|error| match error {
+                    PrimitiveError::Entropy(error) => AnswerError::from(OracleError::Entropy(error)),
+                    _ => missing(),
+                })?;
+                let provenance = answer.provenance();
+                let answer = answer.into_value();
+                memory.release(rule, now, *plan, answer).ok_or(AnswerError::NoChannel)?;
+                (answer, provenance)
+            }
+        };
+        let report = Report::of_answer(answer, rule.sequences(), provenance).ok_or(AnswerError::NoChannel)?;
+        self.keep(question, &report);
+        Ok(report)
+    }
+
+    fn respond<'a>(
+        &mut self,
+        now: u64,
+        question: &Question,
+        oracle: impl FnOnce() -> Result<Cow<'a, Oracle>, QuestionError>,
+        value: u32,
+        random: &mut impl Randomness,
+    ) -> Result<Report, AnswerError> {
+        if let Some(report) = self.admit(now, question)? {
+            return Ok(report);
+        }
+        if matches!(question.view, View::Sequence { .. }) {
+            return Err(AnswerError::OtherForm);
         }
         let oracle = oracle()?;
         let permit = self.ledger.spend(now, question.epsilon)?;

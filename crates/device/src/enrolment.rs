@@ -12,6 +12,7 @@ use tidegate_kernel::{MAX_DOMAIN, MAX_RESPONSE_EPSILON, Window};
 
 use crate::clock::Ticks;
 use crate::device::DevicePolicy;
+use crate::sequence::{SequenceError, SequencePolicy};
 use crate::slot::slot_of;
 use crate::wire::{bytes_of, digits_of};
 
@@ -32,10 +33,47 @@ pub struct StreamPolicy {
     pub ticks: Ticks,
     /// The key of the hash that assigns devices to slots.
     pub slot_key: [u8; 16],
+    /// How devices release their own sequences; `None` for a stream whose questions an oracle answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<SequencePolicy>,
+}
+
+/// The part of a policy that every stream has. Its encoding is signed and saved, and never changes.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CommonPolicy {
+    stream: String,
+    protects: DevicePolicy,
+    oracle: Option<OracleKind>,
+    ticks: Ticks,
+    slot_key: [u8; 16],
+}
+
+impl CommonPolicy {
+    fn of(policy: &StreamPolicy) -> Self {
+        let StreamPolicy { stream, protects, oracle, ticks, slot_key, sequence: _ } = policy;
+        Self { stream: stream.clone(), protects: *protects, oracle: *oracle, ticks: *ticks, slot_key: *slot_key }
+    }
+}
+
+/// Encodes the common part of a policy, for states.
+pub(crate) mod common {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::{CommonPolicy, StreamPolicy};
+
+    pub(crate) fn serialize<S: Serializer>(policy: &StreamPolicy, serializer: S) -> Result<S::Ok, S::Error> {
+        CommonPolicy::of(policy).serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<StreamPolicy, D::Error> {
+        let CommonPolicy { stream, protects, oracle, ticks, slot_key } = CommonPolicy::deserialize(deserializer)?;
+        Ok(StreamPolicy { stream, protects, oracle, ticks, slot_key, sequence: None })
+    }
 }
 
 /// Why a policy is not accepted.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs)] // the messages name the fields
 pub enum PolicyError {
@@ -48,6 +86,9 @@ pub enum PolicyError {
     /// An epsilon out of range.
     #[error("epsilon {given} is above {MAX_RESPONSE_EPSILON}, the most that a report can spend")]
     Epsilon { given: String },
+    /// A sequence that a device cannot release.
+    #[error(transparent)]
+    Sequence(#[from] SequenceError),
     /// The policy could not be encoded.
     #[error("the policy cannot be encoded")]
     Encoding,
@@ -75,6 +116,10 @@ impl StreamPolicy {
         if !(2..=MAX_DOMAIN).contains(&domain) {
             return Err(PolicyError::Domain { given: domain });
         }
+        if let Some(sequence) = &self.sequence {
+            // One release of many spends the budget of a window, so the budget may be larger than a release.
+            return Ok(sequence.check(&self.protects, self.oracle)?);
+        }
         if epsilon > MAX_RESPONSE_EPSILON {
             return Err(PolicyError::Epsilon { given: epsilon.to_string() });
         }
@@ -88,8 +133,13 @@ impl StreamPolicy {
 
     /// The signed message: the whole policy after a unique header.
     fn message(&self) -> Result<Vec<u8>, PolicyError> {
-        let heading = b"tidegate stream policy 1\n".to_vec();
-        postcard::to_extend(self, heading).map_err(|_| PolicyError::Encoding)
+        let common = CommonPolicy::of(self);
+        let message = match &self.sequence {
+            None => postcard::to_extend(&common, b"tidegate stream policy 1\n".to_vec()),
+            Some(sequence) => postcard::to_extend(&common, b"tidegate stream policy 2\n".to_vec())
+                .and_then(|message| postcard::to_extend(sequence, message)),
+        };
+        message.map_err(|_| PolicyError::Encoding)
     }
 
     /// Identifies this policy uniquely. A person who consents to a policy names its fingerprint.
@@ -104,13 +154,14 @@ impl StreamPolicy {
     pub fn differences(&self, other: &Self) -> Vec<String> {
         // Destructured fully, so that new fields are compared too.
         let parts = |policy: &Self| {
-            let Self { stream, protects, oracle, ticks, slot_key: _ } = policy;
+            let Self { stream, protects, oracle, ticks, slot_key: _, sequence } = policy;
             let DevicePolicy { epsilon, window, domain } = protects;
             let window = match window {
                 Window::Timestamps(length) => length.to_string(),
                 Window::Unbounded => "for all time".to_owned(),
             };
             let oracle = oracle.map_or("any", OracleKind::name).to_owned();
+            let of_sequence = |part: fn(&SequencePolicy) -> String| sequence.as_ref().map_or("none".to_owned(), part);
             [
                 ("stream", stream.clone()),
                 ("epsilon", epsilon.to_string()),
@@ -119,6 +170,9 @@ impl StreamPolicy {
                 ("oracle", oracle),
                 ("seconds a tick", ticks.seconds.to_string()),
                 ("epoch", ticks.epoch.to_string()),
+                ("sequence mechanism", of_sequence(|sequence| sequence.mechanism.to_string())),
+                ("epsilon of a release", of_sequence(|sequence| sequence.epsilon.to_string())),
+                ("metric", of_sequence(|sequence| sequence.metric.to_string())),
             ]
         };
         let pairs = parts(self).into_iter().zip(parts(other));
@@ -127,6 +181,11 @@ impl StreamPolicy {
             changed.map(|((what, own), (_, others))| format!("{what} {others} instead of {own}")).collect();
         if self.slot_key != other.slot_key {
             differences.push("another key for slots".to_owned());
+        }
+        if let (Some(own), Some(others)) = (&self.sequence, &other.sequence)
+            && own.model != others.model
+        {
+            differences.push("another model".to_owned());
         }
         differences
     }
@@ -225,6 +284,7 @@ pub(crate) mod tests {
             oracle: None,
             ticks: Ticks { epoch: 1_000, seconds: NonZeroU64::new(10).unwrap() },
             slot_key: *b"sixteen byte key",
+            sequence: None,
         }
     }
 

@@ -9,6 +9,7 @@
 //! | --- | --- |
 //! | (root) | [`Device`], [`Agent`], [`slot_of`] |
 //! | [`enrolment`] | policies of streams, signed by their operator |
+//! | [`sequence`] | sequences that a device releases symbol by symbol, or in batches |
 //! | [`clock`] | the device's own time |
 //! | [`disk`] | atomic, checksummed state files |
 //! | [`wire`] | wire formats of reports |
@@ -24,6 +25,7 @@ pub mod clock;
 mod device;
 pub mod disk;
 pub mod enrolment;
+pub mod sequence;
 #[cfg(feature = "simulation")]
 pub mod simulation;
 mod slot;

@@ -183,6 +183,19 @@ impl Epsilon {
         Self::from_wide(units, String::new).ok()
     }
 
+    /// e to the power of this amount, computed with integers: the same bits on every machine, unlike
+    /// [`f64::exp`]. For public quantities that several machines must agree on.
+    ///
+    /// ```
+    /// use tidegate_kernel::Epsilon;
+    ///
+    /// assert!(("1".parse::<Epsilon>()?.exp_as_f64() - std::f64::consts::E).abs() < 1e-15);
+    /// # Ok::<(), tidegate_kernel::EpsilonError>(())
+    /// ```
+    pub fn exp_as_f64(self) -> f64 {
+        self.exp().as_f64()
+    }
+
     /// An interval that contains e to the power of this amount.
     pub(crate) fn exp(self) -> Interval {
         Interval::exp(self.units(), UNITS_PER_EPSILON)

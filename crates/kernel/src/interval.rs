@@ -43,6 +43,18 @@ impl Float {
         Self { mantissa: mantissa << normalise, exponent: exponent + shift.cast_signed() - normalise.cast_signed() }
     }
 
+    /// The nearest float, ties away from zero; infinite or zero beyond the range of normal floats.
+    fn to_f64(self) -> f64 {
+        // The top 53 bits; a carry makes 2^53, which is exact too.
+        let mantissa = (self.mantissa >> 11) + (self.mantissa >> 10 & 1);
+        match u64::try_from(self.exponent + 11 + 1023) {
+            #[allow(clippy::cast_precision_loss)] // at most 2^53
+            Ok(biased @ 1..=2046) => mantissa as f64 * f64::from_bits(biased << 52),
+            Ok(2047..) if mantissa > 0 => f64::INFINITY,
+            _ => 0.0,
+        }
+    }
+
     fn from_integer(value: u64) -> Self {
         Self::round(u128::from(value), 0, false, Direction::Down)
     }
@@ -181,6 +193,11 @@ impl Interval {
     pub(crate) fn div(self, other: Self) -> Self {
         debug_assert!(other.lower.mantissa != 0, "division by an interval that contains zero");
         Self { lower: self.lower.div(other.upper, Direction::Down), upper: self.upper.div(other.lower, Direction::Up) }
+    }
+
+    /// The float nearest to the lower bound.
+    pub(crate) fn as_f64(self) -> f64 {
+        self.lower.to_f64()
     }
 
     /// A lower bound of `self · factor`, rounded down to an integer; `None` beyond `u64`.

@@ -71,6 +71,13 @@ pub enum View {
     Values,
     /// Ranges of consecutive values, given by their starts: ascending, the first at 0.
     Ranges(Vec<u32>),
+    /// The symbols of so many timestamps, the last of which is the question's, as one number: `x_1 .. x_w` over `d`
+    /// symbols is `x_1 d^(w-1) + .. + x_w`. A device answers through the channel that its policy and its earlier answers
+    /// determine, never through the oracle, which only says how answers are written and counted.
+    Sequence {
+        /// How many symbols, at least one.
+        length: u32,
+    },
 }
 
 /// A question to the devices of a cohort: which of these values or ranges do you hold?
@@ -106,6 +113,9 @@ pub enum QuestionError {
     /// Ranges that do not begin at 0, are out of order, or lie outside the domain.
     #[error("ranges must begin at 0 and ascend within the domain 0..{domain}")]
     Ranges { domain: u32 },
+    /// No symbols, or more sequences than a domain can have.
+    #[error("{length} symbols from a domain of {domain} do not have 1..={} sequences", crate::MAX_DOMAIN)]
+    Length { length: u32, domain: u32 },
 }
 
 impl Question {
@@ -121,6 +131,12 @@ impl Question {
                 return Err(QuestionError::Ranges { domain: self.domain });
             }
         }
+        if let View::Sequence { length } = self.view {
+            let sequences = self.domain.checked_pow(length).filter(|sequences| *sequences <= crate::MAX_DOMAIN);
+            if length == 0 || sequences.is_none() {
+                return Err(QuestionError::Length { length, domain: self.domain });
+            }
+        }
         Ok(Oracle::new(self.oracle, self.cells(), self.epsilon)?)
     }
 
@@ -129,13 +145,14 @@ impl Question {
         match &self.view {
             View::Values => self.domain,
             View::Ranges(starts) => u32::try_from(starts.len()).unwrap_or(u32::MAX),
+            View::Sequence { length } => self.domain.saturating_pow(*length),
         }
     }
 
-    /// The true answer for a value of the domain.
+    /// The true answer for a value of the domain, or for the number of a sequence.
     pub fn cell_of(&self, value: u32) -> u32 {
         match &self.view {
-            View::Values => value,
+            View::Values | View::Sequence { .. } => value,
             #[allow(clippy::cast_possible_truncation)] // at most the number of ranges, a u32
             View::Ranges(starts) => (starts.partition_point(|start| *start <= value).max(1) - 1) as u32,
         }
@@ -195,9 +212,21 @@ mod tests {
     }
 
     #[test]
+    fn sequences_have_at_least_a_symbol_and_at_most_a_domain() {
+        let oracle =
+            |length| question(Cohort::Everyone, View::Sequence { length }).oracle().map(|oracle| oracle.domain());
+        assert_eq!((oracle(1), oracle(7)), (Ok(10), Ok(10_000_000)));
+        for length in [0, 8, 100, u32::MAX] {
+            assert_eq!(oracle(length), Err(QuestionError::Length { length, domain: 10 }));
+        }
+    }
+
+    #[test]
     fn values_lie_in_the_range_that_contains_them() {
         let ranges = question(Cohort::Everyone, View::Ranges(vec![0, 4, 9]));
         assert_eq!([0, 3, 4, 8, 9].map(|value| ranges.cell_of(value)), [0, 0, 1, 1, 2]);
+        let sequences = question(Cohort::Everyone, View::Sequence { length: 3 });
+        assert_eq!((sequences.cells(), sequences.cell_of(470)), (1_000, 470));
         let values = question(Cohort::Everyone, View::Values);
         assert_eq!((values.cells(), values.cell_of(7)), (10, 7));
     }

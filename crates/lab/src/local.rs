@@ -152,6 +152,7 @@ impl Users for Crowd {
         let values = self.sample(question.cohort, random).map_err(RunError::failed)?;
         let cells = match question.view {
             View::Values => values,
+            View::Sequence { .. } => return Err(RunError::failed("a crowd has no sequences")),
             View::Ranges(_) => {
                 let mut cells = vec![0; question.cells() as usize];
                 (0_u32..).zip(values).for_each(|(value, count)| cells[question.cell_of(value) as usize] += count);

@@ -6,8 +6,8 @@ use tidegate::kernel::oracle::OracleKind;
 use tidegate::mechanisms::{self, Family, Mechanism, Preset};
 use tidegate::names::UnknownName;
 use tidegate::spec::{
-    CentralSpec, ColumnsSpec, DomainSpec, InputSpec, LocalSpec, ScalarSpec, SequenceSpec, SpecError, StreamSpec,
-    TimelineSpec,
+    CentralSpec, ColumnsSpec, DomainSpec, InputSpec, LocalSpec, ModelSpec, ScalarSpec, SequenceSpec, SpecError,
+    StreamSpec, TimelineSpec,
 };
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -84,6 +84,24 @@ impl Spec {
         }?;
         *stream.input_mut() = input;
         Ok(Self { stream, seeded_model, places })
+    }
+
+    /// Returns the spec for a declaration, which names no files: the model of a file is written into it.
+    ///
+    /// # Errors
+    /// A model that was learned with a seed, which is not private, and one that a declaration cannot hold.
+    pub fn declared(&self) -> Result<StreamSpec, Error> {
+        if let Some(path) = &self.seeded_model {
+            return Err(self.places.error(Some("model"), ModelFile::seeded_note(path)));
+        }
+        let mut stream = self.stream.clone();
+        if let StreamSpec::Sequence(SequenceSpec { model, learned, .. }) = &mut stream
+            && let Some(learned) = learned.take()
+        {
+            let why = "devices take a model of order 1 over at most 256 symbols";
+            *model = Some(ModelSpec::of(&learned).ok_or_else(|| self.places.error(Some("model"), why))?);
+        }
+        Ok(stream)
     }
 
     /// Returns a spec error with its line.

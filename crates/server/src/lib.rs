@@ -9,6 +9,7 @@
 //!
 //! | module | contents |
 //! | --- | --- |
+//! | `sequence` | policies, questions and counts of streams of sequences |
 //! | [`stream`] | declaration of a stream, and the schedule of its ticks |
 //! | [`retention`] | how long releases and answers are kept |
 //! | [`ingest`] | taking in of reports and events |
@@ -25,6 +26,7 @@ pub mod driver;
 pub mod http;
 pub mod ingest;
 pub mod retention;
+mod sequence;
 pub mod service;
 pub mod store;
 pub mod stream;

@@ -10,12 +10,13 @@ use tidegate::spec::{ColumnsSpec, Duplicates, Empty, Every, InputSpec, SpecError
 use tidegate::stream::Stream;
 use tidegate_device::DevicePolicy;
 use tidegate_device::clock::Ticks;
-use tidegate_device::enrolment::{MAX_NAME, StreamPolicy, is_name};
+use tidegate_device::enrolment::{MAX_NAME, PolicyError, StreamPolicy, is_name};
 use tidegate_device::wire::StreamTag;
 use tidegate_table::time::Clock;
 
 use crate::driver::DriveError;
 use crate::retention::Retention;
+use crate::sequence::{self, SequenceCounter};
 
 /// Declaration of a stream. Its guarantee never changes: another guarantee needs another stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -63,6 +64,10 @@ pub enum DeclarationError {
     Spec(#[from] SpecError),
     #[error("spec.mechanism: the service does not run {mechanism}: {why}")]
     NotServed { mechanism: String, why: &'static str },
+    #[error("spec.{key}: {problem}")]
+    Devices { key: &'static str, problem: String },
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
     #[error("webhooks: {given:?} is no http or https URL")]
     Webhook { given: String },
     #[error("retention.{0}")]
@@ -133,6 +138,11 @@ impl Declaration {
             return Err(DeclarationError::Every { tick });
         }
         self.new_stream()?;
+        // Devices are stricter than a mechanism.
+        if let Some(policy) = self.policy([0; 16])? {
+            policy.check()?;
+        }
+        SequenceCounter::of(self)?;
         Ok(())
     }
 
@@ -142,12 +152,8 @@ impl Declaration {
     /// An invalid spec, or a mechanism that the service does not run.
     pub(crate) fn new_stream(&self) -> Result<Stream, DeclarationError> {
         let mechanism = self.spec.mechanism();
-        let why = match mechanism.family {
-            Family::Sequence => Some("each device releases its own sequence, by `tidegate release`"),
-            Family::Local if mechanism.by_class => Some("devices with classes are for `tidegate release`"),
-            _ => None,
-        };
-        if let Some(why) = why {
+        if mechanism.family == Family::Local && mechanism.by_class {
+            let why = "devices with classes are for `tidegate release`";
             return Err(DeclarationError::NotServed { mechanism: mechanism.name().to_owned(), why });
         }
         Ok(Stream::new(self.spec.clone())?)
@@ -202,14 +208,23 @@ impl Declaration {
     /// Returns the policy for devices, with the key that assigns their slots; `None` for a curated stream.
     ///
     /// # Errors
-    /// An invalid domain.
+    /// A spec that devices cannot follow.
     pub fn policy(&self, slot_key: [u8; 16]) -> Result<Option<StreamPolicy>, DeclarationError> {
-        let StreamSpec::Local(spec) = &self.spec else { return Ok(None) };
-        let settings = spec.settings()?;
-        let window = Window::Timestamps(settings.window);
-        let protects = DevicePolicy { epsilon: settings.epsilon, window, domain: settings.domain };
-        let (stream, oracle, ticks) = (self.name.clone(), spec.oracle, self.ticks());
-        Ok(Some(StreamPolicy { stream, protects, oracle, ticks, slot_key }))
+        let (protects, oracle, sequence) = match &self.spec {
+            StreamSpec::Local(spec) => {
+                let settings = spec.settings()?;
+                let window = Window::Timestamps(settings.window);
+                let protects = DevicePolicy { epsilon: settings.epsilon, window, domain: settings.domain };
+                (protects, spec.oracle, None)
+            }
+            StreamSpec::Sequence(spec) => {
+                let (protects, sequence) = sequence::policy(spec)?;
+                (protects, None, Some(sequence))
+            }
+            _ => return Ok(None),
+        };
+        let (stream, ticks) = (self.name.clone(), self.ticks());
+        Ok(Some(StreamPolicy { stream, protects, oracle, ticks, slot_key, sequence }))
     }
 
     /// Checks that it keeps the guarantee of an earlier declaration. Queries, monitors, webhooks, retention and whether

@@ -183,6 +183,20 @@ impl ReleaseLayout {
         Ok(Self { kind, clock: Clock::default(), series: Vec::new(), has_suspicions: false })
     }
 
+    /// Returns the layout of what a collector of devices releases. It is that of the spec, except for sequences: it
+    /// counts the symbols that devices have released.
+    ///
+    /// # Errors
+    /// [`SpecError`], if the domain is invalid.
+    pub fn of_collector(spec: &StreamSpec) -> Result<Self, SpecError> {
+        let layout = Self::of(spec)?;
+        let kind = match layout.kind {
+            Kind::Symbol(values) => Kind::Counts(values),
+            kind => kind,
+        };
+        Ok(Self { kind, ..layout })
+    }
+
     /// Adds the name of the series, where there are several.
     #[must_use]
     pub fn with_series(self, names: &[String]) -> Self {

@@ -353,6 +353,7 @@ class Sequence(Stream):
         effort: Any = None,
         length: int | None = None,
         part: int | None = None,
+        population: int | None = None,
         trust: str | None = None,
         every: str | datetime.timedelta | None = None,
         origin: str | datetime.date | None = None,

@@ -110,6 +110,17 @@ impl Connection {
                 policy.stream, protects.epsilon, protects.domain
             ),
         );
+        if let Some(sequence) = &policy.sequence {
+            let loss = sequence.loss().map_err(Failure::run)?;
+            complain(
+                "policy",
+                format_args!(
+                    "sequences, by {}: each release loses {loss} whatever the model, and {} to who knows the model and \
+                     nothing else, if it is right",
+                    sequence.mechanism, sequence.epsilon
+                ),
+            );
+        }
         Ok(policy)
     }
 }

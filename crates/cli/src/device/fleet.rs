@@ -17,6 +17,7 @@ use tidegate_device::api::{OpenQuestion, Receipt};
 use tidegate_device::client::{Client, ClientError};
 use tidegate_device::clock::Clock;
 use tidegate_device::enrolment::StreamPolicy;
+use tidegate_device::sequence::SequenceRule;
 use tidegate_device::wire::{BatchWriter, MAX_REPORTS, ReportId, StreamTag};
 use tidegate_device::{PreparedQuestion, RefusalReason};
 use tidegate_kernel::oracle::OracleKind;
@@ -154,7 +155,8 @@ impl Fleet {
         let seconds = start.elapsed().as_secs_f64();
         self.say("fleet", format_args!("{} devices, ready after {seconds:.1} s", self.devices));
         let clock = Clock::new(&mut SeededRandom::new(seed));
-        Running { fleet: self, client: &client, policy, stream, population, clock, undelivered: 0 }.run(&mut tell)
+        let rule = policy.sequence.as_ref().map(SequenceRule::new).transpose().map_err(Failure::run)?;
+        Running { fleet: self, client: &client, policy, rule, stream, population, clock, undelivered: 0 }.run(&mut tell)
     }
 
     fn say(&self, kind: &str, message: impl std::fmt::Display) {
@@ -235,6 +237,8 @@ struct Running<'a> {
     fleet: &'a Fleet,
     client: &'a Client,
     policy: StreamPolicy,
+    /// How devices release sequences, where they do.
+    rule: Option<SequenceRule>,
     stream: CountStream,
     population: Population,
     clock: Clock,
@@ -312,7 +316,10 @@ impl Running<'_> {
 
     fn gather(&mut self, prepared: &PreparedQuestion) -> Result<Tally, Failure> {
         let question = prepared.question();
-        let Self { fleet, client, policy, population, clock, .. } = self;
+        let Self { fleet, client, policy, rule, population, clock, .. } = self;
+        // A release of a sequence is about several timestamps.
+        let before = rule.as_ref().map_or(0, |rule| u64::from(rule.length()) - 1);
+        let timestamps = question.timestamp.saturating_sub(before)..=question.timestamp;
         let members = population.cohort(question.cohort);
         let bar = progress(fleet.quiet, members.iter().map(|part| part.len() as u64).sum());
         let [late, early] = members.map(|part| part.chunks_mut(fleet.batch.get()));
@@ -320,9 +327,10 @@ impl Running<'_> {
             fleet,
             client,
             policy,
+            rule: rule.as_ref(),
             clock,
             prepared,
-            dealt: Dealt::new(&self.stream, question.timestamp),
+            dealt: timestamps.map(|timestamp| Dealt::new(&self.stream, timestamp)).collect(),
             false_report: (fleet.poison > 0).then(|| false_report(prepared, fleet.seed)).transpose()?,
             waiting: Mutex::new(late.chain(early)),
             is_over: AtomicBool::new(false),
@@ -352,9 +360,11 @@ struct Round<'a, 'b> {
     fleet: &'a Fleet,
     client: &'a Client,
     policy: &'a StreamPolicy,
+    rule: Option<&'a SequenceRule>,
     clock: &'a Clock,
     prepared: &'a PreparedQuestion,
-    dealt: Dealt,
+    /// The values of each timestamp that an answer is about; the last is the question's.
+    dealt: Vec<Dealt>,
     false_report: Option<Vec<u8>>,
     /// The devices that have not been asked.
     waiting: Mutex<std::iter::Chain<ChunksMut<'b, Member>, ChunksMut<'b, Member>>>,
@@ -416,11 +426,18 @@ impl Round<'_, '_> {
                 count += 1;
                 continue;
             }
-            let mut device = member.device(self.policy, &identity).map_err(Failure::run)?;
-            match device.answer_prepared(now, self.prepared, self.dealt.value(member.number), random) {
+            let (mut device, mut memory) = member.device(self.policy, self.rule, &identity).map_err(Failure::run)?;
+            let mut values = self.dealt.iter().map(|dealt| dealt.value(member.number));
+            let answered = match (self.rule, &mut memory) {
+                (Some(rule), Some(memory)) => {
+                    device.answer_sequence(now, question, rule, memory, || rule.batch_of(values), random)
+                }
+                _ => device.answer_prepared(now, self.prepared, values.next_back().unwrap_or(u32::MAX), random),
+            };
+            match answered {
                 Ok(report) => {
                     tally.fullest = tally.fullest.max(device.spent_in_window(now));
-                    member.keep(&device).map_err(Failure::run)?;
+                    member.keep(&device, memory.as_ref()).map_err(Failure::run)?;
                     batch.push(id, report.as_bytes()).map_err(Failure::run)?;
                     count += 1;
                 }

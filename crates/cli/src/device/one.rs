@@ -14,6 +14,7 @@ use tidegate_device::client::{Client, ClientError};
 use tidegate_device::clock::Clock;
 use tidegate_device::disk::Folder;
 use tidegate_device::enrolment::Fingerprint;
+use tidegate_device::sequence::MAX_LENGTH;
 use tidegate_device::wire::{BatchWriter, StreamTag};
 use tidegate_device::{Agent, AgentError, AgentReply, Beginning, RefusalReason};
 use tidegate_kernel::SystemRandom;
@@ -92,6 +93,9 @@ pub(crate) struct One {
 /// How long to wait for a question of the next timestamp, as clocks differ slightly.
 const SOON: Duration = Duration::from_millis(100);
 
+/// Most timestamps whose values are gathered at once: as many as a batch has.
+const MOST_MISSED: u64 = MAX_LENGTH as u64;
+
 /// Most outcomes remembered for one timestamp.
 const MOST_SETTLED: usize = 10_000;
 
@@ -129,8 +133,8 @@ impl One {
             complain("device", format_args!("{unknown}. What its window has spent counts as spent now"));
         }
         let output = Output::create("-")?;
-        let (reader, settled) = (Reader::Listens, BTreeSet::new());
-        Running { one: self, client: &client, agent, values, clock, random, output, reader, settled }.run()
+        let (reader, settled, gathered) = (Reader::Listens, BTreeSet::new(), None);
+        Running { one: self, client: &client, agent, values, clock, random, output, reader, settled, gathered }.run()
     }
 
     /// Opens the source of its values. Their names come from the collector, whatever the value is.
@@ -195,6 +199,8 @@ struct Running<'a> {
     reader: Reader,
     /// Outcomes already printed for the current questions.
     settled: BTreeSet<(u64, u16, &'static str)>,
+    /// The last timestamp whose value was gathered.
+    gathered: Option<u64>,
 }
 
 /// The outcome of a question.
@@ -237,6 +243,7 @@ impl Running<'_> {
                 present = now;
                 self.settled.clear();
             }
+            self.gather(now);
             let is_enough = self.one.ticks.is_some_and(|ticks| now.saturating_sub(first) >= ticks.get());
             if is_enough || self.reader == Reader::WentAway {
                 return self.output.finish();
@@ -252,6 +259,18 @@ impl Running<'_> {
                 self.answer(&asked_by, asked)?;
             }
         }
+    }
+
+    /// Gathers the values of all timestamps up to now: a collector may have been away for some.
+    fn gather(&mut self, now: u64) {
+        let first =
+            self.gathered.map_or(now, |gathered| gathered.saturating_add(1)).max(now.saturating_sub(MOST_MISSED));
+        for timestamp in first..=now {
+            // A missing value becomes one outside every domain.
+            let value = self.values.at(timestamp).unwrap_or(u32::MAX);
+            self.agent.gather(self.clock.read(), timestamp, value);
+        }
+        self.gathered = Some(now);
     }
 
     fn now(&self) -> u64 {
@@ -278,6 +297,7 @@ impl Running<'_> {
 
     fn come(&mut self, stream: &str, asked: &OpenQuestion) -> Result<Came, Failure> {
         let question = &asked.question;
+        self.gather(self.now());
         // At the device's own time. A missing value becomes one outside every domain, so costs and later refusals are
         // the same.
         let value = self.values.at(self.now()).unwrap_or(u32::MAX);
@@ -332,9 +352,10 @@ const fn in_words(reason: RefusalReason) -> &'static str {
         RefusalReason::NotAsked => "others are asked",
         RefusalReason::NotNow => "it is about another time than the present",
         RefusalReason::OtherDomain => "it is about another domain than the policy's",
-        RefusalReason::OtherOracle => "it wants another oracle than the policy's",
+        RefusalReason::OtherOracle => "it wants another oracle or form than the policy's",
         RefusalReason::Answered => "its phase, or a later one, was answered",
         RefusalReason::Malformed => "it makes no sense",
+        RefusalReason::NoChannel => "there is no channel for it",
         RefusalReason::Budget => "the window has too little budget left",
         _ => "the policy does not allow it",
     }

@@ -6,11 +6,13 @@ use std::ops::Range;
 use siphasher::sip::SipHasher24 as ShortHasher;
 use siphasher::sip128::{Hasher128 as _, SipHasher24};
 use tidegate_device::enrolment::StreamPolicy;
+use tidegate_device::sequence::{SequenceMemory, SequenceRule};
 use tidegate_device::{Device, slot_of};
 use tidegate_kernel::{Cohort, SLOTS};
 use tidegate_lab::CountStream;
 
-/// A simulated device. Its encoded state takes about fifty bytes, and none before its first answer.
+/// A simulated device. Its encoded state takes about fifty bytes, more where it releases a sequence, and none before
+/// its first answer.
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(crate) number: u32,
@@ -18,17 +20,22 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// Decodes the device.
-    pub(crate) fn device(&self, policy: &StreamPolicy, identity: &[u8; 16]) -> Result<Device, postcard::Error> {
+    /// Decodes the device, and its memory of a sequence where it releases one.
+    pub(crate) fn device(
+        &self,
+        policy: &StreamPolicy,
+        rule: Option<&SequenceRule>,
+        identity: &[u8; 16],
+    ) -> Result<(Device, Option<SequenceMemory>), postcard::Error> {
         match &self.state {
             Some(state) => postcard::from_bytes(state),
-            None => Ok(Device::new(policy.protects, policy.slot_of(identity))),
+            None => Ok((Device::new(policy.protects, policy.slot_of(identity)), rule.map(SequenceMemory::new))),
         }
     }
 
     /// Stores the device's state.
-    pub(crate) fn keep(&mut self, device: &Device) -> Result<(), postcard::Error> {
-        self.state = Some(postcard::to_allocvec(device)?.into_boxed_slice());
+    pub(crate) fn keep(&mut self, device: &Device, memory: Option<&SequenceMemory>) -> Result<(), postcard::Error> {
+        self.state = Some(postcard::to_allocvec(&(device, memory))?.into_boxed_slice());
         Ok(())
     }
 }
@@ -146,6 +153,7 @@ mod tests {
             oracle: None,
             ticks: Ticks { epoch: 0, seconds: NonZeroU64::MIN },
             slot_key: *b"sixteen byte key",
+            sequence: None,
         }
     }
 

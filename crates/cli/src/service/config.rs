@@ -415,7 +415,7 @@ fn declarations<'a>(
         let (written, places) = entry.read::<WrittenStream>()?;
         let WrittenStream { name, tick, epoch, lateness, backfill, webhooks, retention } = written;
         let name_span = name.span();
-        let (name, spec_given) = (name.into_inner(), spec.stream.clone());
+        let (name, spec_given) = (name.into_inner(), spec.declared()?);
         let declaration = Declaration { name, tick, epoch, spec: spec_given, lateness, backfill, webhooks, retention };
         match declaration.check() {
             Ok(()) => {}

@@ -61,6 +61,7 @@ impl Collector {
             oracle: None,
             ticks: Ticks { epoch: 0, seconds: NonZeroU64::new(seconds).unwrap() },
             slot_key: *b"sixteen byte key",
+            sequence: None,
         };
         Self { policy, questions, oracle, is_greedy: false, counted: BTreeMap::new() }
     }

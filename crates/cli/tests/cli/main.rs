@@ -26,6 +26,7 @@ mod plot;
 mod postgres;
 mod release;
 mod reproduce;
+mod sequences;
 mod series;
 mod service;
 mod snapshots;

@@ -24,6 +24,7 @@ pub(crate) fn policy(window: u64) -> StreamPolicy {
         oracle: None,
         ticks: Ticks { epoch: EPOCH, seconds: NonZeroU64::new(TICK).unwrap() },
         slot_key: *b"sixteen byte key",
+        sequence: None,
     }
 }
 

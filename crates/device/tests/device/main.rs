@@ -7,5 +7,6 @@ mod folder;
 mod fuzz;
 mod greedy;
 mod http_server;
+mod sequence;
 mod tls;
 mod wire;

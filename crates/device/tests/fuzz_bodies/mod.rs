@@ -59,8 +59,14 @@ static POLICY: LazyLock<VerifiedPolicy> = LazyLock::new(|| {
     let operator = SigningKey::from_bytes(&[7; 32]);
     let protects = DevicePolicy { epsilon: "1".parse().unwrap(), window: Window::of(WINDOW).unwrap(), domain: 6 };
     let ticks = Ticks { epoch: 0, seconds: NonZeroU64::MIN };
-    let policy =
-        StreamPolicy { stream: "visits".to_owned(), protects, oracle: None, ticks, slot_key: *b"sixteen byte key" };
+    let policy = StreamPolicy {
+        stream: "visits".to_owned(),
+        protects,
+        oracle: None,
+        ticks,
+        slot_key: *b"sixteen byte key",
+        sequence: None,
+    };
     policy.sign(&operator).unwrap().verified(&operator.verifying_key()).unwrap()
 });
 

@@ -45,6 +45,7 @@ use crate::sealed::Sealed;
 use crate::step::RandomisedStep;
 use grr::Grr;
 use hadamard::Hadamard;
+use index_codec::IndexCodec;
 use local_hash::LocalHash;
 use subset::Subset;
 use unary::Unary;
@@ -184,6 +185,15 @@ pub struct Report {
 }
 
 impl Report {
+    /// The report of an answer below `domain` that a [channel](crate::primitives::SymbolChannel) drew, written like one
+    /// of [`OracleKind::Grr`]. Like loading, it grants nothing. `None` for an answer outside the domain.
+    pub fn of_answer(answer: u32, domain: u32, provenance: Provenance) -> Option<Self> {
+        let codec = IndexCodec::new(domain);
+        let mut bytes = vec![0; codec.length()].into_boxed_slice();
+        codec.write(answer, &mut bytes);
+        (answer < domain).then_some(Self { bytes, provenance })
+    }
+
     /// The bytes to send.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes

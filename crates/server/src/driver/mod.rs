@@ -15,6 +15,7 @@
 //! | --- | --- |
 //! | `devices` | control step of a stream of devices |
 //! | `curator` | control step of a curated stream |
+//! | `sequences` | control step of a stream of devices that release sequences |
 //! | `state` | saved state |
 //! | `event` | events and errors |
 //! | `group` | group commit of the drivers that are due together |
@@ -24,6 +25,7 @@ mod curator;
 mod devices;
 mod event;
 mod group;
+mod sequences;
 mod state;
 mod suspicion;
 
@@ -48,6 +50,7 @@ pub use suspicion::{Suspicion, SuspicionKind};
 
 use crate::ingest::event_buffer::EventBuffer;
 use crate::ingest::member_cache::MemberCache;
+use crate::sequence::SequenceCounter;
 pub use crate::store::mark::{HighWater, Mark};
 use crate::store::{Advance, Lease, NewRecord, OpenQuestion, Status, Store, StoreError, Write};
 use crate::stream::{Declaration, Schedule};
@@ -101,6 +104,8 @@ pub struct Driver {
     declaration: Declaration,
     schedule: Schedule,
     stream: Stream,
+    /// How to ask and count, where devices release sequences.
+    sequences: Option<SequenceCounter>,
     buffer: Option<Arc<EventBuffer>>,
     /// Classes of its users, where they have classes.
     members: Option<MemberCache>,
@@ -182,9 +187,13 @@ impl Driver {
             serde_json::from_str(&found.declaration).map_err(|error| unreadable(stream, error))?;
         let SavedState { version: _, last, not_before, due, round, pace, stream: saved, suspicious } = load(&found)?;
         let running = declaration.load_stream(&saved, tools.key.as_deref())?;
-        if !declaration.is_curated()
-            && !running.open_questions().iter().eq(found.open.iter().map(|open| &open.question))
-        {
+        let sequences = SequenceCounter::of(&declaration)?;
+        let open = found.open.iter().map(|open| &open.question);
+        let is_asked = match &sequences {
+            Some(counter) => open.clone().all(|open| *open == counter.question(open.timestamp)),
+            None => running.open_questions().iter().eq(open.clone()),
+        };
+        if !declaration.is_curated() && !is_asked {
             return Err(unreadable(stream, "its open questions are not those of its mechanism"));
         }
         if let Some(buffer) = &buffer {
@@ -205,6 +214,7 @@ impl Driver {
             lease,
             declaration,
             stream: running,
+            sequences,
             buffer,
             members,
             last,
@@ -240,10 +250,11 @@ impl Driver {
         self.published
     }
 
-    /// Returns the share of the budget that is left for the next timestamp; `None` where each timestamp has its own
-    /// budget. Under population division it is the share of users who may be asked.
+    /// Returns the share of the budget that is left for the next timestamp; `None` where each timestamp or each device
+    /// has its own budget. Under population division it is the share of users who may be asked.
     pub fn budget_left(&self) -> Option<f64> {
-        if self.stream.spec().family() == Family::Scalar {
+        // Each device of a sequence stream has its own.
+        if matches!(self.stream.spec().family(), Family::Scalar | Family::Sequence) {
             return None;
         }
         let next = self.last.map_or(0, |last| last.saturating_add(1));
@@ -301,6 +312,8 @@ impl Driver {
             }
             let wake = if self.declaration.is_curated() {
                 self.step_curator(port, now, clock, random, &mut events).await?
+            } else if let Some(counter) = self.sequences {
+                self.step_sequences(port, counter, now, &mut events).await?
             } else {
                 self.step_devices(port, now, &mut events).await?
             };

@@ -78,10 +78,13 @@ pub(super) fn suspicions(estimate: &Estimate, expected: f64) -> Vec<Suspicion> {
     {
         found.push(Suspicion::Frequency { cell, estimate: frequency, deviations });
     }
+    found.extend(crowd(reports, expected));
+    found
+}
+
+/// Finds a surplus of reports.
+pub(super) fn crowd(reports: u64, expected: f64) -> Option<Suspicion> {
     #[allow(clippy::cast_precision_loss)]
     let surplus = reports as f64 > 1.5 * expected + 100.0;
-    if surplus {
-        found.push(Suspicion::Crowd { reports, expected });
-    }
-    found
+    surplus.then_some(Suspicion::Crowd { reports, expected })
 }

@@ -35,7 +35,10 @@ pub(super) fn schemas() -> Value {
             "description": "Mechanism and privacy: the keys of a spec file.",
             "type": "object",
             "required": ["family", "mechanism"],
-            "properties": { "family": { "enum": ["local", "central", "scalar"] }, "mechanism": { "type": "string" } },
+            "properties": {
+                "family": { "enum": ["local", "central", "scalar", "sequence"] },
+                "mechanism": { "type": "string" },
+            },
         },
         "retention": {
             "description": "How long releases and answers are kept: the last timestamps, or those of the last time. By \

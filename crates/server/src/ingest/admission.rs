@@ -36,9 +36,13 @@ impl Admission {
         let oracle = open.question.oracle().ok()?;
         let (report_length, plausible_ones) = (oracle.report_length(), plausible_ones(&oracle));
         let (question, closes) = (open.question.clone(), open.closes);
-        let StreamSpec::Local(spec) = &declaration.spec else { return None };
+        let population = match &declaration.spec {
+            StreamSpec::Local(spec) => spec.population(),
+            StreamSpec::Sequence(spec) => spec.population,
+            _ => return None,
+        };
         #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a bound
-        let most = (CROWD * question.cohort.share() * spec.population().unwrap_or(0) as f64) as u64 + 1_000;
+        let most = (CROWD * question.cohort.share() * population.unwrap_or(0) as f64) as u64 + 1_000;
         Some(Self { question, report_length, closes, plausible_ones, most, accepted: AtomicU64::new(0) })
     }
 

@@ -10,8 +10,8 @@ use tidegate_device::wire::ReportId;
 use tidegate_kernel::oracle::Aggregate;
 use tidegate_server::store::{
     Advance, BatchRejection, Lease, MemberChanges, MemberFilter, MemberPage, MergeOutcome, NUMBERS_PER_VERSION,
-    NewRecord, NewStream, OpenQuestion, PhaseKey, Record, RecordFilter, RecordKind, ReportBatch, Status, Store, StoreError, StreamRecord,
-    Write, Written,
+    NewRecord, NewStream, OpenQuestion, PhaseKey, Record, RecordFilter, RecordKind, ReportBatch, Status, Store,
+    StoreError, StreamRecord, Write, Written,
 };
 
 use crate::register::Register;

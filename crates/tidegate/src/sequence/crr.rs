@@ -10,7 +10,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize, Serializer};
-use tidegate_kernel::primitives::{self, ChannelLimits, ChannelParts, PrimitiveError, SymbolChannel, SymbolError};
+use tidegate_kernel::primitives::{self, ChannelLimits, PrimitiveError, SymbolChannel, SymbolError};
 use tidegate_kernel::{Epsilon, Ledger, Randomness, Refusal, Sealed, SpendError, Window};
 
 use super::belief::Belief;
@@ -77,7 +77,10 @@ impl CrrSettings {
     }
 
     /// SIP of a step.
-    pub(super) fn step(&self) -> Result<Epsilon, CrrError> {
+    ///
+    /// # Errors
+    /// [`CrrError::Epsilon`].
+    pub fn step(&self) -> Result<Epsilon, CrrError> {
         let error = CrrError::Epsilon { given: self.epsilon };
         match self.guarantee {
             Guarantee::Sequence => Ok(self.epsilon),
@@ -86,7 +89,10 @@ impl CrrSettings {
     }
 
     /// Budget of the ledger, in losses of local privacy.
-    pub(super) fn loss_budget(&self) -> Result<Epsilon, CrrError> {
+    ///
+    /// # Errors
+    /// [`CrrError::Budget`].
+    pub fn loss_budget(&self) -> Result<Epsilon, CrrError> {
         match self.guarantee {
             Guarantee::Sequence => self.budget.checked_mul(2).ok_or(CrrError::Budget { given: self.budget }),
             Guarantee::Local => Ok(self.budget),
@@ -268,7 +274,7 @@ impl Crr {
             belief.pass(&self.state.model).map_err(CrrError::from)?;
             return Ok(self.finish(timestamp, belief, *only, None)?);
         }
-        let kernel = SymbolChannel::new(&self.limits, parts(&channel)).map_err(CrrError::from)?;
+        let kernel = SymbolChannel::new(&self.limits, channel.kernel_parts()).map_err(CrrError::from)?;
         let permit = match self.state.ledger.spend_and_save(timestamp, self.limits.loss(), save) {
             Ok(permit) => permit,
             Err(SpendError::Refused(refusal)) => return Err(CrrError::Refused(refusal).into()),
@@ -305,16 +311,6 @@ impl Crr {
         let (freshness, reports) = if spent.is_some() { (Freshness::Fresh, 1) } else { (Freshness::Approximated, 0) };
         let (spent, seeded) = (Spent::by_everyone(spent), self.state.seeded);
         Ok(Release { timestamp, statistic, freshness, spent, reports, seeded })
-    }
-}
-
-/// Converts a channel for the kernel.
-pub(super) fn parts(channel: &Channel) -> ChannelParts<'_> {
-    ChannelParts {
-        outputs: channel.outputs(),
-        rows: channel.rows(),
-        mixtures: channel.mixtures(),
-        mixture_of: channel.mixture_of(),
     }
 }
 

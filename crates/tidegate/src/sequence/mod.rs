@@ -3,6 +3,7 @@
 //! | module | content |
 //! | --- | --- |
 //! | [`baseline`] | `rr` and `oue`, which ignore the model |
+//! | [`batch`] | channels over whole sequences |
 //! | [`batched`] | the mechanism that releases several symbols at once |
 //! | [`belief`] | the distribution of a symbol given earlier releases |
 //! | [`bins`] | channels for symbols on a line, fast |
@@ -20,21 +21,14 @@
 
 pub mod baseline;
 pub mod batched;
-pub mod belief;
-pub mod bins;
-pub mod channel;
-pub mod clusters;
 pub mod crr;
-pub mod distance;
-pub mod effort;
 pub mod fit;
-pub mod grid;
-pub mod hamming;
 pub mod leakage;
-pub mod model;
-#[cfg(feature = "programme")]
-pub mod programme;
 mod state;
+
+#[cfg(feature = "programme")]
+pub use tidegate_sequence::programme;
+pub use tidegate_sequence::{batch, belief, bins, channel, clusters, distance, effort, grid, hamming, model};
 
 use crate::mechanisms::{Mechanism, Output, Preset, mechanisms};
 
@@ -45,13 +39,13 @@ mechanisms! {
     /// Conditional randomised response: a symbol at a time.
     Crr = "crr" {
         summary: "each symbol at once; epsilon-SIP a step if the model is right, 2 epsilon-LDP always",
-        keys: &["model", "guarantee", "window", "budget", "distance", "effort"],
+        keys: &["model", "guarantee", "window", "budget", "distance", "effort", "population"],
         rounds: 0, by_class: false, output: Output::Symbol,
     }
     /// Several symbols at a time.
     Batched = "batched" {
         summary: "several symbols at once, at epsilon-SIP for each of them",
-        keys: &["model", "guarantee", "window", "budget", "distance", "effort", "length", "part"],
+        keys: &["model", "guarantee", "window", "budget", "distance", "effort", "length", "part", "population"],
         rounds: 0, by_class: false, output: Output::Symbol,
     }
     /// Generalised randomised response, which knows no model.

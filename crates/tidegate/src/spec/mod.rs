@@ -364,7 +364,7 @@ impl SpecError {
             },
             Self::Crr(error) | Self::Batched(BatchedError::Step(error)) => crr_key(error),
             Self::Batched(error) => match error {
-                BatchedError::TooLarge { .. } | BatchedError::Empty | BatchedError::Length { .. } => Some("length"),
+                BatchedError::Channel(_) | BatchedError::Empty | BatchedError::Length { .. } => Some("length"),
                 BatchedError::Share { .. } => Some("epsilon"),
                 _ => None,
             },

@@ -14,7 +14,7 @@ use crate::sequence::crr::{self, Crr, Guarantee};
 use crate::sequence::distance::Distance;
 use crate::sequence::effort::Effort;
 use crate::sequence::leakage::Leakage;
-use crate::sequence::model::{Model, ModelError};
+use crate::sequence::model::{Model, ModelError, Order};
 
 /// Users' correlated streams, and how they are released: each by a mechanism of its own, all with one model.
 ///
@@ -58,6 +58,9 @@ pub struct SequenceSpec {
     /// How many symbols of a batch are answered together, for `batched`: all, unless said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<u32>,
+    /// How many users there are, for a service: it counts what their devices release.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub population: Option<u64>,
     /// Who has to be trusted, for the reader of the spec: the device, and nothing else is accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust: Option<Trust>,
@@ -79,6 +82,14 @@ pub struct ModelSpec {
 impl ModelSpec {
     /// Its keys.
     pub const KEYS: &[&str] = &["prior", "transitions"];
+
+    /// Writes a model as prior and transitions; `None` for order 2, and for more than 256 symbols.
+    pub fn of(model: &Model) -> Option<Self> {
+        let domain = model.domain();
+        let row = |symbol| (0..domain).map(|next| model.transition(None, symbol, next)).collect();
+        let is_small = model.order() == Order::One && domain <= 256;
+        is_small.then(|| Self { prior: model.prior().to_vec(), transitions: (0..domain).map(row).collect() })
+    }
 
     /// The model of so many symbols.
     ///
@@ -166,6 +177,7 @@ impl SequenceSpec {
         "effort",
         "length",
         "part",
+        "population",
         "trust",
     ];
 
@@ -223,6 +235,7 @@ impl SequenceSpec {
             ("effort", self.effort.is_some()),
             ("length", self.length.is_some()),
             ("part", self.part.is_some()),
+            ("population", self.population.is_some()),
         ];
         check_keys(self.mechanism.mechanism(), &given)?;
         match self.mechanism {

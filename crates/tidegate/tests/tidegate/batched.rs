@@ -6,7 +6,7 @@ use tidegate::kernel::primitives::{BatchError, SymbolBatch};
 use tidegate::kernel::{Epsilon, Refusal, SeededRandom, Window};
 use tidegate::release::{Freshness, Release, Statistic};
 use tidegate::sequence::batched::{
-    self, AnswerError, Batched, BatchedError, BatchedSettings, CLUSTER_LIMIT, MAX_LENGTH,
+    self, AnswerError, BatchChannelError, Batched, BatchedError, BatchedSettings, CLUSTER_LIMIT, MAX_LENGTH,
 };
 use tidegate::sequence::belief::Belief;
 use tidegate::sequence::crr::{self, CrrError, Effort, Guarantee};
@@ -264,8 +264,8 @@ fn saving_and_loading_at_any_point_changes_nothing() {
 fn rejects_too_many_sequences_and_allows_parts() {
     let model = Model::uniform(10).unwrap();
     let error = Batched::new(model.clone(), settings("1", 5)).unwrap_err();
-    let expected = BatchedError::TooLarge { domain: 10, length: 5, sequences: "100000".to_owned(), longest: 4 };
-    assert_eq!(error, expected);
+    let expected = BatchChannelError::TooLarge { domain: 10, length: 5, sequences: "100000".to_owned(), longest: 4 };
+    assert_eq!(error, BatchedError::Channel(expected));
     let message = error.to_string();
     assert!(
         message.contains("100000") && message.contains(&CLUSTER_LIMIT.to_string()) && message.contains("at most 4")

@@ -8,6 +8,7 @@ mod central;
 mod channels;
 mod classes;
 mod crr;
+mod devices;
 mod estimate;
 mod fit;
 mod grid;

@@ -73,6 +73,10 @@ async fn query(State(app): Shared, Name(name): Name, request: Request) -> Answer
     match &mut declaration.spec {
         StreamSpec::Local(spec) => (spec.queries, spec.monitors) = (vec![asked], Vec::new()),
         StreamSpec::Central(spec) => (spec.queries, spec.monitors) = (vec![asked], Vec::new()),
+        StreamSpec::Sequence(_) => {
+            let message = "released symbols are counted, which is no estimate: read the releases of this stream";
+            return Err(Problem::conflict("no_estimate", message));
+        }
         _ => return Err(Problem::conflict("no_values", "a stream of numbers has no values to ask about")),
     }
     let (key, period, numbers) = ((name, text), period as u64, period * domain);

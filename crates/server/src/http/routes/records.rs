@@ -147,6 +147,7 @@ pub(super) fn domain_of(declaration: &Declaration) -> Answer<usize> {
     Ok(match &declaration.spec {
         StreamSpec::Local(spec) => spec.values().map_err(unreadable)?.count() as usize,
         StreamSpec::Central(spec) => spec.values().map_err(unreadable)?.count() as usize,
+        StreamSpec::Sequence(spec) => spec.values().map_err(unreadable)?.count() as usize,
         _ => 1,
     })
 }
@@ -225,7 +226,7 @@ fn releases_text(declared: &Declaration, format: PageFormat, records: &[Record],
         PageFormat::Ndjson => (Format::Ndjson, NDJSON),
         PageFormat::Csv => (Format::Csv, "text/csv; charset=utf-8"),
     };
-    let shape = ReleaseLayout::of(&declared.spec).map_err(unreadable)?;
+    let shape = ReleaseLayout::of_collector(&declared.spec).map_err(unreadable)?;
     let shape = shape.with_clock(declared.times());
     let shape = if declared.is_curated() { shape } else { shape.with_suspicions() };
     let mut text = String::new();

@@ -11,6 +11,7 @@ mod observable;
 mod page;
 mod queries;
 mod refusals;
+mod sequences;
 mod upkeep;
 mod values;
 

@@ -120,6 +120,11 @@ impl SimulatedDevice {
         let (value, reading) = (u32::try_from(self.person % 4).unwrap(), self.reading(now));
         let agent = self.agent.as_mut()?;
         let before = postcard::to_allocvec(agent.device()).unwrap();
+        // A device that releases batches has noted its values all along.
+        if let Some(timestamp) = self.declaration.ticks().timestamp(reading.wall) {
+            let noted = timestamp.saturating_sub(3)..=timestamp;
+            noted.for_each(|timestamp| agent.gather(reading, timestamp, value));
+        }
         let stream = self.declaration.name.clone();
         let report = match agent.answer(reading, &stream, question, value, &mut self.random) {
             Ok(AgentReply::Report(report)) => report,
@@ -132,7 +137,7 @@ impl SimulatedDevice {
         };
         let id = agent.report_id(question);
         let mut bytes = report.into_bytes();
-        if self.broken.draws_again {
+        if self.broken.draws_again && agent.policy().sequence.is_none() {
             match &self.before {
                 Some((asked, before)) if asked == question => {
                     let mut device: Device = postcard::from_bytes(before).unwrap();

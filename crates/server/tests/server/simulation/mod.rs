@@ -14,6 +14,7 @@ mod store;
 mod world;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tidegate_device::simulation::Broken;
 
@@ -22,8 +23,8 @@ use faults::Wrong;
 use marks::Careless;
 use observer::Invariant;
 use sqlite::OnSqlite;
-use store::Breaks;
-use world::{Variant, World};
+use store::{Breaks, MemoryStore};
+use world::{Variant, World, declaration, sequence};
 
 /// Number of worlds, and of steps with faults in each.
 const SEEDS: u64 = 400;
@@ -69,6 +70,23 @@ fn every_invariant_holds_after_every_step() {
                 assert!(wrong.contains_key(&(name, kind)), "{name} was never {kind:?}");
             }
         }
+    }
+}
+
+#[test]
+fn every_invariant_holds_for_sequences() {
+    for (mechanism, more) in [("crr", ""), ("batched", r#", "length": 2"#)] {
+        let mut reports = 0;
+        for seed in seeds(100) {
+            let declared = vec![declaration("seq", &sequence(mechanism, more))];
+            let store = Arc::new(MemoryStore::new(Breaks::default(), seed));
+            match World::with(store, seed, Variant::default(), declared).run(STEPS) {
+                Ok(outcome) => reports += outcome.reports,
+                Err(violation) => panic!("{mechanism}: {violation}"),
+            }
+        }
+        println!("{mechanism}: {reports} reports acknowledged");
+        assert!(reports > 1_000 || std::env::var("TIDEGATE_SEED").is_ok(), "only {reports} reports");
     }
 }
 

@@ -159,7 +159,8 @@ impl Observer {
 
     /// A report has left a device.
     pub(super) fn left(&mut self, person: usize, declaration: &Declaration, question: &Question, report: &[u8]) {
-        let StreamSpec::Local(spec) = &declaration.spec else { return };
+        let Ok(Some(policy)) = declaration.policy([0; 16]) else { return };
+        let Window::Timestamps(window) = policy.protects.window else { return };
         let (timestamp, phase) = (question.timestamp, question.phase);
         let account = self.people.entry(person).or_default();
         let place = (declaration.name.clone(), timestamp, phase);
@@ -172,12 +173,12 @@ impl Observer {
             None => {}
         }
         account.reported.insert(place, (report.to_vec(), question.epsilon.units()));
-        let window = spec.window.unwrap().get();
+        let window = window.get();
         // The windows that have this timestamp in them.
         for start in timestamp.saturating_sub(window - 1)..=timestamp {
             let inside = account.reported.iter().filter(|((_, other, _), _)| (start..start + window).contains(other));
             let spent: u64 = inside.map(|(_, (_, units))| units).sum();
-            if spent > spec.epsilon.unwrap().units() {
+            if spent > policy.protects.epsilon.units() {
                 let what = format!("person {person} spent {spent} in the window from {start}");
                 return self.wrong(Invariant::DeviceWindow, what);
             }
@@ -321,8 +322,18 @@ impl Observer {
                 self.wrong(Invariant::ClassesAreKept, what);
             }
         } else {
-            self.seen.entry(name.clone()).or_default().reports.insert(release.timestamp, release.reports);
-            self.check_counts(name, release.timestamp);
+            // The reports of a batch come at its end.
+            let length = match &declaration.spec {
+                StreamSpec::Sequence(spec) => u64::from(spec.length.unwrap_or(1)),
+                _ => 1,
+            };
+            let asked = release.timestamp - release.timestamp % length + length - 1;
+            let before = self.seen.entry(name.clone()).or_default().reports.insert(asked, release.reports);
+            if before.is_some_and(|before| before != release.reports) {
+                let what = format!("the batch of {name} until {asked} has {} reports, or {before:?}", release.reports);
+                return self.wrong(Invariant::AcknowledgedIsCounted, what);
+            }
+            self.check_counts(name, asked);
         }
     }
 

@@ -8,8 +8,8 @@ use tidegate_device::api::Receipt;
 use tidegate_kernel::oracle::Aggregate;
 use tidegate_server::store::{
     Advance, BatchRejection, Lease, MemberChanges, MemberFilter, MemberPage, MergeOutcome, NUMBERS_PER_VERSION,
-    NewRecord, NewStream, OpenQuestion, PhaseKey, Record, RecordFilter, RecordKind, ReportBatch, Status, Store, StoreError, StreamRecord,
-    Write, Written,
+    NewRecord, NewStream, OpenQuestion, PhaseKey, Record, RecordFilter, RecordKind, ReportBatch, Status, Store,
+    StoreError, StreamRecord, Write, Written,
 };
 
 use super::dice::Dice;
@@ -238,7 +238,8 @@ impl MemoryStore {
         };
         let (came, releases, said) = (Vec::new(), Vec::new(), Vec::new());
         let register = Register::new(self.breaks == Breaks::MovesAtOnce);
-        let row = Row { stream, holder: None, closed: false, came, releases, said, register, durable: None, left_out: 0 };
+        let row =
+            Row { stream, holder: None, closed: false, came, releases, said, register, durable: None, left_out: 0 };
         inside.image.insert(new.name.to_owned(), row);
         Ok(())
     }

@@ -4,17 +4,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use tidegate_kernel::oracle::{Aggregate, OracleKind};
+use tidegate_kernel::{Question, View};
 use tidegate_server::store::{
-    Advance, BatchRejection, Lease, MemberFilter, MergeOutcome, NewRecord, NewStream, PhaseKey, Record, RecordFilter,
-    RecordKind, ReportBatch, SqliteStore, Status, Store, StoreError, Write, Written,
+    Advance, BatchRejection, Lease, MemberFilter, MergeOutcome, NewRecord, NewStream, OpenQuestion, PhaseKey, Record,
+    RecordFilter, RecordKind, ReportBatch, SqliteStore, Status, Store, StoreError, Write, Written,
 };
 
-use super::numbers::{
-    finds_the_last_records_across_gaps, forgets_old_published_records_only,
-    no_number_is_used_twice_after_a_replaced_state,
 use super::members::{
     a_repeated_change_of_class_changes_nothing, classes_change_at_the_present_version_only,
     forgets_who_has_left_and_says_so, users_are_registered_and_read_back,
+};
+use super::numbers::{
+    finds_the_last_records_across_gaps, forgets_old_published_records_only,
+    no_number_is_used_twice_after_a_replaced_state,
 };
 use super::{DOMAIN, TestFolder, accept, advance, batch, begin, counts, create, open, question, taken};
 use crate::model::Model;
@@ -51,6 +53,7 @@ rules![
     refuses_a_conflicting_report,
     counts_an_identity_in_each_phase,
     skips_implausible_reports,
+    counts_the_released_sequences_of_a_batch,
     rejects_a_batch_with_a_malformed_report,
     accepts_batches_of_a_transaction_in_order,
     a_phase_that_is_not_open_accepts_nothing,
@@ -204,6 +207,20 @@ fn counts_an_identity_in_each_phase(store: &dyn Store) {
     assert_eq!(accept(store, "a", &other).unwrap(), Ok(taken(1, 0, 0, 0)));
     let totals = store.close(&lease, 1).unwrap();
     assert_eq!(totals.iter().flatten().map(|total| total.reports()).collect::<Vec<_>>(), [1, 1]);
+}
+
+fn counts_the_released_sequences_of_a_batch(store: &dyn Store) {
+    let view = View::Sequence { length: 3 };
+    let asked = Question { domain: 2, view, ..question(5, 0) };
+    let lease = begin(store, "a", &[OpenQuestion { question: asked.clone(), closes: 6_000 }]);
+    assert_eq!(store.stream("a").unwrap().open[0].question, asked);
+    let reports = [(1, 0b101), (2, 0b101), (3, 0b111)];
+    assert_eq!(accept(store, "a", &batch("a", 5, 0, reports)).unwrap(), Ok(taken(3, 0, 0, 0)));
+    assert_eq!(accept(store, "a", &batch("a", 5, 0, [(1, 0b101)])).unwrap(), Ok(taken(0, 1, 0, 0)));
+    assert_eq!(accept(store, "a", &batch("a", 5, 0, [(1, 0b100)])).unwrap(), Ok(taken(0, 0, 1, 0)));
+    // There are eight sequences of three bits.
+    assert!(accept(store, "a", &batch("a", 5, 0, [(4, 0b1000)])).unwrap().is_err());
+    assert_eq!(total(store, &lease, 1), Some(vec![0, 0, 0, 0, 0, 2, 0, 1]));
 }
 
 fn skips_implausible_reports(store: &dyn Store) {

@@ -77,7 +77,7 @@ fn a_failing_database_loses_and_invents_nothing() {
     // A database that a later version has changed, or that does not sync, is left alone.
     server.execute("UPDATE tidegate.meta SET schema = 99");
     assert!(matches!(PostgresStore::open(&url), Err(StoreError::Schema { found, .. }) if found == "99"));
-    server.execute("UPDATE tidegate.meta SET schema = 3");
+    server.execute("UPDATE tidegate.meta SET schema = 4");
     server.execute("ALTER SYSTEM SET fsync = off");
     server.execute("SELECT pg_reload_conf()");
     let refused = (0..100).any(|_| {
@@ -109,12 +109,11 @@ fn to_version_1(server: &Postgres) {
     }
     // One of a question that is over, as a service leaves it that stops before its sweep.
     server.execute("INSERT INTO tidegate.seen VALUES (99, '\\x00', 0)");
-    server.execute("DROP TABLE tidegate.members; DROP TABLE tidegate.registries");
     server.execute("DROP TABLE tidegate.log; UPDATE tidegate.meta SET schema = 1");
     forget_kept_records(server);
 }
 
-/// Turns the rows of streams into those of versions 1 and 2, with the checksums of those.
+/// Turns the rows of streams into those of versions 1 and 2, with the checksums of those, and drops later tables.
 fn forget_kept_records(server: &Postgres) {
     let mut client = postgres::Client::connect(&server.url(), postgres::NoTls).unwrap();
     let sql = "SELECT number, name, declaration, policy, status, holder, epoch, until, version, published, releases,
@@ -137,7 +136,8 @@ fn forget_kept_records(server: &Postgres) {
     }
     server.execute(
         "ALTER TABLE tidegate.streams RENAME COLUMN answers TO said;
-         ALTER TABLE tidegate.streams DROP COLUMN releases_kept, DROP COLUMN answers_kept",
+         ALTER TABLE tidegate.streams DROP COLUMN releases_kept, DROP COLUMN answers_kept;
+         DROP TABLE tidegate.members; DROP TABLE tidegate.registries",
     );
 }
 

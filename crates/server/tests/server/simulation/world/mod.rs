@@ -140,6 +140,16 @@ pub(super) fn declaration(name: &str, spec: &str) -> Declaration {
     serde_json::from_str(&json).unwrap()
 }
 
+/// A stream of sequences, whose model never makes an answer constant: two releases in any window.
+pub(super) fn sequence(mechanism: &str, more: &str) -> String {
+    format!(
+        r#"{{ "family": "sequence", "mechanism": "{mechanism}" {more}, "epsilon": 2, "window": 3, "budget": 4,
+              "domain": 4, "population": 6,
+              "model": {{ "prior": [0.25, 0.25, 0.25, 0.25], "transitions": [[0.4, 0.2, 0.2, 0.2],
+                          [0.2, 0.4, 0.2, 0.2], [0.2, 0.2, 0.4, 0.2], [0.2, 0.2, 0.2, 0.4]] }} }}"#
+    )
+}
+
 /// The streams of a world.
 fn declarations(dice: &mut Dice) -> Vec<Declaration> {
     let local = |name: &str, mechanism: &str, window: u64, more: &str| {
@@ -161,6 +171,10 @@ fn declarations(dice: &mut Dice) -> Vec<Declaration> {
     let mut chosen = vec![all[first].clone()];
     if dice.chance(1, 2) {
         chosen.push(all[(first + 1 + dice.index(all.len() - 1)) % all.len()].clone());
+    }
+    if dice.chance(1, 2) {
+        let (name, length) = if dice.chance(1, 2) { ("crr", "") } else { ("batched", r#", "length": 2"#) };
+        chosen.push(declaration(name, &sequence(name, length)));
     }
     if dice.chance(2, 3) {
         chosen.push(declaration("ba", BA));
@@ -193,8 +207,13 @@ impl World<Arc<MemoryStore>> {
 impl<B: Base> World<B> {
     /// Creates a world on an empty store.
     pub(super) fn on(base: B, seed: u64, variant: Variant) -> Self {
+        let declarations = declarations(&mut Dice::new(seed, 6));
+        Self::with(base, seed, variant, declarations)
+    }
+
+    /// Creates a world of these streams.
+    pub(super) fn with(base: B, seed: u64, variant: Variant, declarations: Vec<Declaration>) -> Self {
         let mut dice = Dice::new(seed, 1);
-        let declarations = declarations(&mut dice);
         let key = || VaultKey::from_bytes([9; 32]);
         let shared = Arc::new(Shared::new(base.store(), seed));
         let mut world = Self {

@@ -11,7 +11,7 @@
 
 use tidegate_kernel::Epsilon;
 
-use super::channel::{Channel, ChannelMatrixError, Parts, SUM_TOLERANCE};
+use crate::channel::{Channel, ChannelMatrixError, Parts, SUM_TOLERANCE};
 
 /// Least probability of an output that is kept in part; integer weights could not represent much less.
 const LEAST_PART: f64 = 1e-9;
@@ -47,7 +47,7 @@ struct Ranked {
 /// A belief that is empty or no distribution.
 ///
 /// ```
-/// use tidegate::sequence::hamming;
+/// use tidegate_sequence::hamming;
 ///
 /// let belief = [0.6, 0.3, 0.1];
 /// let channel = hamming::channel(&belief, "0.5".parse()?)?;
@@ -92,7 +92,7 @@ impl Ranked {
         if (total - 1.0).abs() > SUM_TOLERANCE {
             return Err(ChannelMatrixError::Sum { what: "a belief", given: total });
         }
-        let u = epsilon.as_f64().exp();
+        let u = epsilon.exp_as_f64();
         let cap = u + 1.0;
         // At most `cap` symbols are kept, one more in part, and one for rounding.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::bins::LineDistance;
-use super::grid;
+use crate::bins::LineDistance;
+use crate::grid;
 
 /// Largest domain of a [`DistanceMatrix`]: 16 million entries.
 pub const MAX_MATRIX: usize = 4096;
@@ -87,12 +87,12 @@ impl Distance {
 /// A square table of distances. Copies share their entries.
 ///
 /// ```
-/// use tidegate::sequence::distance::DistanceMatrix;
+/// use tidegate_sequence::distance::DistanceMatrix;
 ///
 /// let ring = DistanceMatrix::new(vec![vec![0.0, 1.0, 1.0], vec![1.0, 0.0, 1.0], vec![1.0, 1.0, 0.0]])?;
 /// assert_eq!(ring.between(0, 2), 1.0);
 /// assert!(DistanceMatrix::new(vec![vec![0.0, -1.0], vec![1.0, 0.0]]).is_err());
-/// # Ok::<(), tidegate::sequence::distance::MatrixError>(())
+/// # Ok::<(), tidegate_sequence::distance::MatrixError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<Vec<f64>>", into = "Vec<Vec<f64>>")]

@@ -1,6 +1,6 @@
 //! Linear programmes: the optimal channel, or nearly so, for any distance (feature `programme`).
 //!
-//! By the factored form of [`channel`](super::channel), the best epsilon-SIP channel is a transport problem with caps:
+//! By the factored form of [`channel`](crate::channel), the best epsilon-SIP channel is a transport problem with caps:
 //! rows `r(y|c)`, one for each cell of symbols, and outputs `q(y)`, such that
 //!
 //! ```text
@@ -21,10 +21,10 @@ use clarabel::solver::{
 };
 use tidegate_kernel::Epsilon;
 
-use super::bins::{self, LineDistance, Shares, index};
-use super::channel::{Channel, ChannelMatrixError, Parts};
-use super::distance::Distance;
-use super::effort::{self, Effort};
+use crate::bins::{self, LineDistance, Shares, index};
+use crate::channel::{Channel, ChannelMatrixError, Parts};
+use crate::distance::Distance;
+use crate::effort::{self, Effort};
 
 /// Maximum number of symbols with a cell and an output each; beyond, cells are quantiles of the belief.
 pub const FULL_LIMIT: usize = 128;
@@ -47,18 +47,18 @@ const LEAST_OUTPUTS: [f64; 4] = [1e-7, 1e-6, 1e-5, 1e-4];
 /// 128). For more symbols on a line, cells of neighbouring symbols are answered alike and the answers are the middles
 /// of cells and the representatives of the [`bins`](bins::channel): some tenths of a percent above the optimum (one
 /// percent from epsilon 3 on), in a time that hardly depends on the number of symbols (20 ms to a second). For more
-/// symbols and a matrix, it is the [clusters](super::clusters::channel). It is never worse than what is known without a
+/// symbols and a matrix, it is the [clusters](crate::clusters::channel). It is never worse than what is known without a
 /// programme, and is that where the solver fails. For the Hamming distance the optimum is
-/// [known](super::hamming::channel), and nothing is solved.
+/// [known](crate::hamming::channel), and nothing is solved.
 ///
 /// # Errors
 /// A belief that is no distribution, an epsilon that is out of range, a matrix of another size than the belief.
 ///
 /// ```
-/// use tidegate::sequence::channel::Channel;
-/// use tidegate::sequence::distance::Distance;
-/// use tidegate::sequence::effort::{self, Effort};
-/// use tidegate::sequence::programme;
+/// use tidegate_sequence::channel::Channel;
+/// use tidegate_sequence::distance::Distance;
+/// use tidegate_sequence::effort::{self, Effort};
+/// use tidegate_sequence::programme;
 ///
 /// let (belief, epsilon, distance) = ([0.25; 4], "1".parse()?, Distance::Absolute);
 /// let cost = |channel: &Channel| channel.expected_cost(&belief, |x, y| distance.between(x, y));
@@ -91,7 +91,7 @@ pub fn channel(belief: &[f64], epsilon: Epsilon, distance: &Distance) -> Result<
 }
 
 /// Returns the cheaper of a known private channel and that of a programme, if any.
-pub(super) fn cheaper(
+pub(crate) fn cheaper(
     known: Channel,
     solved: Option<Channel>,
     belief: &[f64],
@@ -103,10 +103,10 @@ pub(super) fn cheaper(
 }
 
 /// Cell of every possible symbol; `None` for the others.
-pub(super) type CellOf = Vec<Option<usize>>;
+pub(crate) type CellOf = Vec<Option<usize>>;
 
 /// One cell for each possible symbol.
-pub(super) fn own_cells(belief: &[f64]) -> CellOf {
+pub(crate) fn own_cells(belief: &[f64]) -> CellOf {
     let mut cells = 0;
     belief
         .iter()
@@ -348,7 +348,7 @@ fn level(row: &mut [f64], caps: &[f64]) {
 
 /// Best channel that answers all symbols of a cell alike with one of the ascending `outputs`, repaired and checked;
 /// `None` if there is none. Impossible symbols are answered like their best cell.
-pub(super) fn solve(
+pub(crate) fn solve(
     belief: &[f64],
     cell_of: &CellOf,
     outputs: Vec<u32>,

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::channel::{Channel, ChannelMatrixError};
-use super::model::{Model, ModelError, Order, VERSION, check_distribution};
+use crate::channel::{Channel, ChannelMatrixError};
+use crate::model::{Model, ModelError, Order, VERSION, check_distribution};
 
 /// Posterior of the present symbol for an observer who knows the model and all releases: the forward algorithm of a
 /// hidden Markov model (Baum and Petrie 1966).
@@ -93,7 +93,7 @@ impl Belief {
     }
 
     /// Whether it can be a belief after the first symbol.
-    pub(super) const fn can_have_advanced(&self, model: &Model) -> bool {
+    pub const fn can_have_advanced(&self, model: &Model) -> bool {
         self.pairs.is_some() || matches!(model.order(), Order::One)
     }
 

@@ -14,6 +14,8 @@
 //!
 //! Everything here is public: it follows from earlier releases. The kernel answers symbols, with integer weights.
 
+use tidegate_kernel::primitives::ChannelParts;
+
 /// Parts of a channel; see the [module](self).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Parts {
@@ -56,7 +58,7 @@ pub enum ChannelMatrixError {
 /// A factored channel; see the [module](self).
 ///
 /// ```
-/// use tidegate::sequence::channel::{Channel, Parts};
+/// use tidegate_sequence::channel::{Channel, Parts};
 ///
 /// // Two symbols, each its own cell, belief (0.3, 0.7), epsilon 1: the symbol itself, or one drawn from the belief.
 /// let parts = Parts {
@@ -70,7 +72,7 @@ pub enum ChannelMatrixError {
 /// assert!((channel.probability(0, 0) - 0.742_484_391).abs() < 1e-9);
 /// let leakage = channel.leakage(&[0.3, 0.7])?;
 /// assert!(leakage.largest() <= 1.0 + 1e-12);
-/// # Ok::<(), tidegate::sequence::channel::ChannelMatrixError>(())
+/// # Ok::<(), tidegate_sequence::channel::ChannelMatrixError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Channel {
@@ -154,6 +156,16 @@ impl Channel {
     /// Mixture of each symbol.
     pub fn mixture_of(&self) -> &[u32] {
         &self.mixture_of
+    }
+
+    /// The channel in the form that the kernel checks and samples.
+    pub fn kernel_parts(&self) -> ChannelParts<'_> {
+        ChannelParts {
+            outputs: &self.outputs,
+            rows: &self.rows,
+            mixtures: &self.mixtures,
+            mixture_of: &self.mixture_of,
+        }
     }
 
     /// Index of an output, if it occurs.

@@ -1,6 +1,6 @@
 //! Channels for symbols that are cells of a grid: clusters of blocks.
 //!
-//! [Clusters](super::clusters) look at all pairs of symbols, which is too much for a grid of ten thousand cells. So
+//! [Clusters](crate::clusters) look at all pairs of symbols, which is too much for a grid of ten thousand cells. So
 //! cells are first taken together as blocks, where little is lost: from the whole grid on, the block in which most is
 //! to be gained is quartered, until there are [`MAX_BLOCKS`], or all are single cells. Where the belief is concentrated
 //! blocks are cells, elsewhere they are large. Cells of a block are answered alike, and a block is answered with by one
@@ -14,26 +14,31 @@ use std::collections::BinaryHeap;
 
 use tidegate_kernel::Epsilon;
 
-use super::bins::{Shares, identity, index, normalised};
-use super::channel::{Channel, ChannelMatrixError, Parts};
-use super::clusters::best_clusters;
+use crate::bins::{Shares, identity, index, normalised};
+use crate::channel::{Channel, ChannelMatrixError, Parts};
+use crate::clusters::best_clusters;
 
 /// Number of blocks of a grid, up to three more.
 pub const MAX_BLOCKS: usize = 192;
 
 /// Column and row of a cell, numbered by rows.
-pub(super) fn place(cell: u32, columns: u32) -> (u32, u32) {
+pub(crate) fn place(cell: u32, columns: u32) -> (u32, u32) {
     (cell % columns.max(1), cell / columns.max(1))
 }
 
 /// Euclidean distance between the centres of two cells.
-pub(super) fn between(one: u32, other: u32, columns: u32) -> f64 {
+pub(crate) fn between(one: u32, other: u32, columns: u32) -> f64 {
     let ((x, y), (other_x, other_y)) = (place(one, columns), place(other, columns));
-    f64::from(x.abs_diff(other_x)).hypot(f64::from(y.abs_diff(other_y)))
+    length(f64::from(x.abs_diff(other_x)), f64::from(y.abs_diff(other_y)))
+}
+
+/// Length of a vector. Unlike [`f64::hypot`] it has the same bits on every machine.
+fn length(x: f64, y: f64) -> f64 {
+    (x * x + y * y).sqrt()
 }
 
 /// Cell of the least expected distance, by local search.
-pub(super) fn best_answer(belief: &[f64], columns: u32) -> u32 {
+pub(crate) fn best_answer(belief: &[f64], columns: u32) -> u32 {
     let (width, domain) = (columns.max(1), index(belief.len()));
     let cells = || (0..domain).zip(belief).filter(|(_, weight)| **weight > 0.0);
     let cost = |answer: u32| cells().map(|(cell, weight)| weight * between(cell, answer, width)).sum::<f64>();
@@ -121,7 +126,7 @@ impl Block {
     fn answer(&self, width: u32, domain: usize) -> u32 {
         let off = |cell: u32| {
             let (column, row) = place(cell, width);
-            (f64::from(column) - self.middle.0).hypot(f64::from(row) - self.middle.1)
+            length(f64::from(column) - self.middle.0, f64::from(row) - self.middle.1)
         };
         let cells = self.cells(width, domain).map(|cell| (off(cell), cell));
         cells.min_by(|(one, _), (other, _)| one.total_cmp(other)).map_or(0, |(_, cell)| cell)
@@ -170,10 +175,10 @@ fn blocks(belief: &[f64], width: u32) -> Vec<Block> {
 /// optimum, it was up to 7 % above.
 ///
 /// # Errors
-/// As for [`bins::channel`](super::bins::channel). A grid has at least one column: zero is taken for one.
+/// As for [`bins::channel`](crate::bins::channel). A grid has at least one column: zero is taken for one.
 ///
 /// ```
-/// use tidegate::sequence::grid;
+/// use tidegate_sequence::grid;
 ///
 /// // Somewhere in a grid of 50 by 50 cells.
 /// let belief = vec![1.0 / 2500.0; 2500];

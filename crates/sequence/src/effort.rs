@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::Epsilon;
 
-use super::bins::{self, LineDistance};
-use super::channel::{Channel, ChannelMatrixError};
-use super::clusters;
-use super::distance::Distance;
-use super::grid;
-use super::hamming;
+use crate::bins::{self, LineDistance};
+use crate::channel::{Channel, ChannelMatrixError};
+use crate::clusters;
+use crate::distance::Distance;
+use crate::grid;
+use crate::hamming;
 
 /// Time that a channel may take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,8 +29,8 @@ pub enum Effort {
 /// A belief that is no distribution, an epsilon that is out of range, a matrix of another size than the belief.
 ///
 /// ```
-/// use tidegate::sequence::distance::Distance;
-/// use tidegate::sequence::effort::{self, Effort};
+/// use tidegate_sequence::distance::Distance;
+/// use tidegate_sequence::effort::{self, Effort};
 ///
 /// let belief = [0.4, 0.3, 0.2, 0.1];
 /// for distance in [Distance::Hamming, Distance::Absolute, Distance::Squared] {
@@ -47,7 +47,7 @@ pub fn channel(
 ) -> Result<Channel, ChannelMatrixError> {
     #[cfg(feature = "programme")]
     if effort == Effort::Thorough {
-        return super::programme::channel(belief, epsilon, distance);
+        return crate::programme::channel(belief, epsilon, distance);
     }
     #[cfg(not(feature = "programme"))]
     let _ = effort;

@@ -10,7 +10,7 @@
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::MAX_DOMAIN;
 
-use super::channel::{ChannelMatrixError, SUM_TOLERANCE};
+use crate::channel::{ChannelMatrixError, SUM_TOLERANCE};
 
 /// Maximum number of symbol pairs at order 2, which is the size of its belief.
 pub const MAX_PAIRS: u64 = 1 << 24;
@@ -54,7 +54,7 @@ pub enum ModelError {
     Channel(#[from] ChannelMatrixError),
 }
 
-pub(super) const VERSION: u16 = 1;
+pub(crate) const VERSION: u16 = 1;
 
 /// Order of the Markov chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -173,7 +173,7 @@ struct Pairs {
 /// Saved with a version; loading validates like the constructors.
 ///
 /// ```
-/// use tidegate::sequence::model::{Background, Model, Order, Smoothing};
+/// use tidegate_sequence::model::{Background, Model, Order, Smoothing};
 ///
 /// let model = Model::dense(vec![0.5, 0.5], vec![0.9, 0.1, 0.2, 0.8])?;
 /// assert_eq!(model.transition(None, 1, 0), 0.2);
@@ -392,6 +392,25 @@ impl Model {
         Self::checked(prior, transitions, pairs)
     }
 
+    /// Rows and their background, as [`Model::sparse`] takes them; a matrix has nothing left for the background.
+    /// `None` for a chain of order 2.
+    pub fn rows(&self) -> Option<(Vec<SparseRow>, Vec<f64>)> {
+        if self.pairs.is_some() {
+            return None;
+        }
+        Some(match &self.transitions {
+            Transitions::Dense(matrix) => {
+                let own = |row: &[f64]| (0..).zip(row.iter().copied()).filter(|(_, share)| *share > 0.0).collect();
+                let rows = matrix.chunks_exact(self.prior.len()).map(|row| SparseRow { own: own(row), left: 0.0 });
+                (rows.collect(), self.prior.clone())
+            }
+            Transitions::Sparse { rows, background } => {
+                let row = |row: usize| SparseRow { own: rows.entries(row).collect(), left: rows.left[row] };
+                ((0..self.prior.len()).map(row).collect(), background.clone())
+            }
+        })
+    }
+
     /// Number of symbols.
     pub fn domain(&self) -> u32 {
         u32::try_from(self.prior.len()).unwrap_or(u32::MAX)
@@ -443,7 +462,7 @@ impl Model {
     }
 
     /// Adds the distribution after `present` by the transitions of order 1 to `next`.
-    pub(super) fn carry(&self, present: &[f64], next: &mut [f64]) {
+    pub(crate) fn carry(&self, present: &[f64], next: &mut [f64]) {
         match &self.transitions {
             Transitions::Dense(matrix) => {
                 for (weight, row) in present.iter().zip(matrix.chunks_exact(self.prior.len())) {
@@ -470,7 +489,7 @@ impl Model {
 
     /// Weight of each pair of present and next symbol by the transitions of order 2; `None` at order 1. `pairs` are the
     /// weights of previous and present symbol, if any.
-    pub(super) fn carry_pairs(&self, present: &[f64], pairs: Option<&[f64]>) -> Option<Vec<f64>> {
+    pub(crate) fn carry_pairs(&self, present: &[f64], pairs: Option<&[f64]>) -> Option<Vec<f64>> {
         let second = self.pairs.as_ref()?;
         let size = present.len();
         // Masses that follow order 1, and rows of pairs.
@@ -543,7 +562,7 @@ fn make_distribution(first: &mut [f64], second: &mut [f64], what: &'static str, 
 }
 
 /// Sum of a distribution.
-pub(super) fn check_distribution(
+pub(crate) fn check_distribution(
     probabilities: impl Iterator<Item = f64>,
     what: &'static str,
     row: u64,

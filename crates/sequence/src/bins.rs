@@ -18,7 +18,7 @@
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::Epsilon;
 
-use super::channel::{Channel, ChannelMatrixError, Parts, SUM_TOLERANCE};
+use crate::channel::{Channel, ChannelMatrixError, Parts, SUM_TOLERANCE};
 
 /// Distance between symbols on a line, symbol `x` at `x`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -63,7 +63,7 @@ const SAME_CUT: f64 = 1e-12;
 /// [`SUM_TOLERANCE`]; an epsilon whose `e^-epsilon` is not between 0 and 1 in floating point (above 708).
 ///
 /// ```
-/// use tidegate::sequence::bins::{self, LineDistance};
+/// use tidegate_sequence::bins::{self, LineDistance};
 ///
 /// let belief = [0.05, 0.1, 0.2, 0.3, 0.2, 0.1, 0.05];
 /// let channel = bins::channel(&belief, "1".parse()?, LineDistance::Absolute)?;
@@ -84,18 +84,18 @@ pub fn channel(belief: &[f64], epsilon: Epsilon, distance: LineDistance) -> Resu
 
 /// Quantities that depend on epsilon alone.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shares {
+pub(crate) struct Shares {
     /// `l = e^-epsilon`: probability of an answer independent of the symbol.
-    pub(super) independent: f64,
+    pub(crate) independent: f64,
     /// `K = e^epsilon + 1`: upper limit of the ratio of an output's probability in a row to its mean.
-    pub(super) cap: f64,
+    pub(crate) cap: f64,
     /// `1/K`: least mass of a bin.
-    pub(super) theta: f64,
+    pub(crate) theta: f64,
 }
 
 impl Shares {
-    pub(super) fn new(epsilon: Epsilon) -> Result<Self, ChannelMatrixError> {
-        let power = epsilon.as_f64().exp();
+    pub(crate) fn new(epsilon: Epsilon) -> Result<Self, ChannelMatrixError> {
+        let power = epsilon.exp_as_f64();
         let independent = 1.0 / power;
         if !(independent > 0.0 && independent < 1.0) {
             return Err(ChannelMatrixError::Independent { given: independent });
@@ -104,13 +104,13 @@ impl Shares {
     }
 
     /// Whether a mass suffices for a bin, up to rounding.
-    pub(super) fn suffices(&self, mass: f64) -> bool {
+    pub(crate) fn suffices(&self, mass: f64) -> bool {
         mass >= self.theta - 1e-14
     }
 }
 
 /// Normalises a belief, or rejects it.
-pub(super) fn normalised(belief: &[f64]) -> Result<Vec<f64>, ChannelMatrixError> {
+pub(crate) fn normalised(belief: &[f64]) -> Result<Vec<f64>, ChannelMatrixError> {
     if belief.is_empty() {
         return Err(ChannelMatrixError::Empty { what: "symbol" });
     }
@@ -126,18 +126,18 @@ pub(super) fn normalised(belief: &[f64]) -> Result<Vec<f64>, ChannelMatrixError>
 
 /// Narrows a symbol; domains are checked before.
 #[allow(clippy::cast_possible_truncation)] // below the size of a belief, which fits u32
-pub(super) const fn index(position: usize) -> u32 {
+pub(crate) const fn index(position: usize) -> u32 {
     position as u32
 }
 
 /// Whether every possible symbol has mass for a bin of its own.
-pub(super) fn is_identity_private(belief: &[f64], shares: &Shares) -> bool {
+pub(crate) fn is_identity_private(belief: &[f64], shares: &Shares) -> bool {
     belief.iter().all(|weight| *weight <= 0.0 || shares.suffices(*weight))
 }
 
 /// Channel that answers with the symbol itself or one drawn from the belief, if that is private; then it is optimal for
 /// every distance. Impossible symbols are answered like the most likely one.
-pub(super) fn identity(belief: &[f64], shares: &Shares) -> Option<Result<Channel, ChannelMatrixError>> {
+pub(crate) fn identity(belief: &[f64], shares: &Shares) -> Option<Result<Channel, ChannelMatrixError>> {
     if !is_identity_private(belief, shares) {
         return None;
     }
@@ -163,10 +163,10 @@ pub(super) fn identity(belief: &[f64], shares: &Shares) -> Option<Result<Channel
 
 /// An interval of the belief on the unit interval, and its answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Bin {
+pub(crate) struct Bin {
     from: f64,
     to: f64,
-    pub(super) representative: u32,
+    pub(crate) representative: u32,
 }
 
 /// Prefix sums over symbols.
@@ -341,7 +341,7 @@ impl<'a> Costs<'a> {
 }
 
 /// Cheapest bins with cuts among the candidates.
-pub(super) fn best_bins(belief: &[f64], shares: &Shares, distance: LineDistance) -> Vec<Bin> {
+pub(crate) fn best_bins(belief: &[f64], shares: &Shares, distance: LineDistance) -> Vec<Bin> {
     let prefix = Prefix::new(belief);
     let cuts = candidates(belief, &prefix, shares);
     let costs = Costs::new(&prefix, shares.independent, distance);

@@ -1,6 +1,6 @@
 //! Clusters: near-optimal channels for distances of any kind.
 //!
-//! The same formula as for [`bins`](super::bins), without a line: the belief is divided among clusters of mass at least
+//! The same formula as for [`bins`](crate::bins), without a line: the belief is divided among clusters of mass at least
 //! `theta = 1/(e^epsilon + 1)`, each with an output that represents it; a symbol may be divided among several. With
 //! probability `l = e^-epsilon` the answer is a cluster drawn by its mass, otherwise the symbol's own.
 //!
@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 
 use tidegate_kernel::Epsilon;
 
-use super::bins::{Shares, identity, index, normalised};
-use super::channel::{Channel, ChannelMatrixError, Parts};
-use super::distance::DistanceMatrix;
+use crate::bins::{Shares, identity, index, normalised};
+use crate::channel::{Channel, ChannelMatrixError, Parts};
+use crate::distance::DistanceMatrix;
 
 /// Iterations from each start.
 const PASSES: usize = 20;
@@ -29,11 +29,11 @@ const WORK: usize = 1 << 22;
 /// epsilon-LDP over all symbols.
 ///
 /// # Errors
-/// As for [`bins::channel`](super::bins::channel), and a matrix of another size than the belief.
+/// As for [`bins::channel`](crate::bins::channel), and a matrix of another size than the belief.
 ///
 /// ```
-/// use tidegate::sequence::clusters;
-/// use tidegate::sequence::distance::DistanceMatrix;
+/// use tidegate_sequence::clusters;
+/// use tidegate_sequence::distance::DistanceMatrix;
 ///
 /// // Hours of a day: from 23 to 0 it is one hour.
 /// let hours = |x: i32, y: i32| f64::from((x - y).abs().min(24 - (x - y).abs()));
@@ -92,7 +92,7 @@ struct Clusters {
 
 /// Cheapest channel found by the alternation. `mean` is the expected distance of an answer; `representative` the answer
 /// for a cluster, from its members, their masses and its mass.
-pub(super) fn best_clusters(
+pub(crate) fn best_clusters(
     belief: &[f64],
     shares: &Shares,
     distance: impl Fn(u32, u32) -> f64,
