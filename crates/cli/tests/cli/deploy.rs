@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
+use tidegate_server::http::{Telemetry, WebhookSettings};
 
 use crate::operations::{ask, await_ready};
 use crate::service::{Home, Serving, stream};
@@ -17,7 +18,7 @@ fn read(name: &str) -> String {
     fs::read_to_string(format!("{}/../../deploy/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
 }
 
-/// Returns all metrics of a service, by the names that a query has, with the labels that it shows.
+/// Returns the metrics that a service shows, by the names that a query has, and their labels.
 fn exposed(text: &str) -> (BTreeSet<String>, BTreeSet<String>) {
     let mut names = BTreeSet::new();
     for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
@@ -68,7 +69,11 @@ fn metrics_of_a_service() -> (BTreeSet<String>, BTreeSet<String>) {
     assert!(text.contains("tidegate_store_bytes ") && text.contains("tidegate_most_open_files "), "{text}");
     assert!(text.contains("tidegate_stream_status{stream=\"visits\",status=\"running\"} 1"), "{text}");
     assert_eq!(serving.terminate().0, Some(0));
-    exposed(&text)
+    let (shown, labels) = exposed(&text);
+    // Metrics without a sample are not shown.
+    let names = Telemetry::new(WebhookSettings::default()).unwrap().names().iter().cloned().collect();
+    assert!(shown.len() > 20 && shown.is_subset(&names), "{:?}", shown.difference(&names));
+    (names, labels)
 }
 
 /// Checks expressions against the metrics of a service. Prometheus adds `instance` and `job`, histograms have `le`.

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::time::Duration;
 
 use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry};
 use serde_json::json;
 use tidegate_device::api::Receipt;
 
@@ -32,6 +33,7 @@ pub(super) type Whole = Gauge<i64, AtomicI64>;
 #[derive(Debug)]
 pub struct Telemetry {
     registry: Registry,
+    names: Vec<String>,
     meters: Arc<Meters>,
     vitals: Vitals,
     webhooks: Webhooks,
@@ -66,6 +68,28 @@ pub(super) const fn stream(stream: String) -> One {
     [("stream", stream)]
 }
 
+/// Prefix of all names.
+const PREFIX: &str = "tidegate";
+
+/// A registry that knows the names of its metrics. Its text leaves out those without a sample.
+pub(super) struct Metrics {
+    registry: Registry,
+    names: Vec<String>,
+}
+
+impl Metrics {
+    pub(super) fn register(&mut self, name: &str, help: &str, metric: impl Metric) {
+        let endings: &[&str] = match metric.metric_type() {
+            MetricType::Counter => &["_total"],
+            MetricType::Histogram => &["_bucket", "_sum", "_count"],
+            MetricType::Info => &["_info"],
+            MetricType::Gauge | MetricType::Unknown => &[""],
+        };
+        self.names.extend(endings.iter().map(|ending| format!("{PREFIX}_{name}{ending}")));
+        self.registry.register(name, help, metric);
+    }
+}
+
 impl Telemetry {
     /// Creates metrics, and starts the thread of webhooks.
     ///
@@ -90,12 +114,13 @@ impl Telemetry {
             request_seconds: Family::new_with_constructor(seconds),
             webhooks: Family::default(),
         });
-        let mut registry = Registry::with_prefix("tidegate");
-        meters.register(&mut registry);
+        let mut metrics = Metrics { registry: Registry::with_prefix(PREFIX), names: Vec::new() };
+        meters.register(&mut metrics);
         let vitals = Vitals::default();
-        vitals.register(&mut registry);
+        vitals.register(&mut metrics);
+        let Metrics { registry, names } = metrics;
         let webhooks = Webhooks::start(webhooks, Arc::clone(&meters))?;
-        Ok(Arc::new(Self { registry, meters, vitals, webhooks }))
+        Ok(Arc::new(Self { registry, names, meters, vitals, webhooks }))
     }
 
     /// Returns all metrics in the OpenMetrics format.
@@ -105,6 +130,11 @@ impl Telemetry {
         // Writing to a string cannot fail.
         let _ = encode(&mut text, &self.registry);
         text
+    }
+
+    /// Returns the names of all metrics, as Prometheus stores them, also of those without a sample.
+    pub fn names(&self) -> &[String] {
+        &self.names
     }
 
     pub(super) fn meters(&self) -> &Meters {
@@ -127,7 +157,7 @@ impl Telemetry {
 }
 
 impl Meters {
-    fn register(&self, registry: &mut Registry) {
+    fn register(&self, registry: &mut Metrics) {
         registry.register("reports_accepted", "Reports that were counted, by stream", self.accepted.clone());
         let help = "Reports or requests that were refused, by stream and reason";
         registry.register("reports_refused", help, self.refused.clone());

@@ -9,12 +9,11 @@ use std::time::Duration;
 
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::info::Info;
-use prometheus_client::registry::Registry;
 use tokio::time::timeout;
 
 use super::App;
 use super::certificate::check_files;
-use super::telemetry::{Level, One, Whole, stream};
+use super::telemetry::{Level, Metrics, One, Whole, stream};
 use super::tls::TlsFiles;
 use crate::service::{Service, StreamState, now};
 
@@ -52,7 +51,7 @@ fn number_of(file: &str, line: &str) -> Option<u64> {
 }
 
 impl Vitals {
-    pub(super) fn register(&self, registry: &mut Registry) {
+    pub(super) fn register(&self, registry: &mut Metrics) {
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("build", "Version of the program", build);
         let began = Whole::default();
