@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Command, Output};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
@@ -66,6 +66,74 @@ fn streams_are_managed_from_the_shell() {
     assert!(again.status.code() == Some(1) && stderr(&again).contains("retired"), "{}", stderr(&again));
     // An analyst creates nothing.
     assert_eq!(ask(&home, &serving, "analyst", &create).status.code(), Some(1));
+}
+
+#[test]
+fn users_join_and_leave_from_the_shell() {
+    let home = Home::new();
+    let serving = home.serve();
+    let place = |name: &str| home.folder.file(name).display().to_string();
+    let classes = "[[classes]]\nname = \"high\"\nepsilon = 1\nwindow = 2\n\n\
+                   [[classes]]\nname = \"low\"\nepsilon = 2\nwindow = 9\n";
+    let spec = format!("family = \"central\"\nmechanism = \"pba\"\ndomain = [\"in\", \"out\"]\n\n{classes}");
+    fs::write(place("rooms.toml"), spec).unwrap();
+    let created = ask(&home, &serving, "operator", &format!("create rooms --tick 1 --spec {}", place("rooms.toml")));
+    assert!(created.status.success(), "{}", stderr(&created));
+    fs::write(place("users.csv"), "user,class\nann,high\nbob,low\ncem,\n").unwrap();
+    let taken = ask(&home, &serving, "ingest", &format!("users rooms --input {}", place("users.csv")));
+    assert_eq!(stdout(&taken), "3 users were taken\n", "{}", stderr(&taken));
+    let moved = ask(&home, &serving, "ingest", "users rooms --user ann --class low --json");
+    assert_eq!(stdout(&moved), "{\"taken\":1}\n", "{}", stderr(&moved));
+    let shown = ask(&home, &serving, "ingest", "users rooms --user ann");
+    assert!(stdout(&shown).starts_with("ann is in class low, and counts from timestamp "), "{}", stdout(&shown));
+    assert!(ask(&home, &serving, "ingest", "users rooms --user bob --leave").status.success());
+    assert_eq!(stdout(&ask(&home, &serving, "ingest", "users rooms --user bob")), "bob has left\n");
+    // Nobody has registered cem, and there is no such class.
+    for (arguments, why) in [
+        ("users rooms --user cem", "there is no user of that name"),
+        ("users rooms --user cem --class medium", "class: expected high, low, or null to leave"),
+    ] {
+        let refused = ask(&home, &serving, "ingest", arguments);
+        assert!(refused.status.code() == Some(1) && stderr(&refused).contains(why), "{}", stderr(&refused));
+    }
+}
+
+#[test]
+fn history_is_sent_from_the_shell() {
+    let home = Home::new();
+    let serving = home.serve();
+    let place = |name: &str| home.folder.file(name).display().to_string();
+    fs::write(place("rooms.toml"), ROOMS).unwrap();
+    let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() - 1_000;
+    let create = format!("create rooms --tick 1 --epoch {epoch} --backfill --spec {}", place("rooms.toml"));
+    assert!(ask(&home, &serving, "operator", &create).status.success());
+    let send = |text: &str, more: &str| {
+        fs::write(place("years.csv"), text).unwrap();
+        let arguments = format!("send rooms --history {}{more}", place("years.csv"));
+        let start = Instant::now();
+        loop {
+            // The service may not drive the stream yet.
+            let output = ask(&home, &serving, "ingest", &arguments);
+            if !stderr(&output).contains("not available") || start.elapsed() > Duration::from_secs(10) {
+                return output;
+            }
+        }
+    };
+    // Timestamp 2 has no line, which must not show.
+    let sent = send("t,user,value\n1,ann,in\n1,bob,out\n3,ann,in\n", "");
+    assert_eq!(stdout(&sent), "3 timestamps were released\n", "{}", stderr(&sent));
+    let again = send("t,user,value\n3,ann,in\n4,ann,in\n", "");
+    assert!(again.status.code() == Some(1) && stderr(&again).contains("expected 4 or a later"), "{}", stderr(&again));
+    let rest = send("t,user,value\n3,ann,in\n4,ann,in\n", " --from 4 --json");
+    assert_eq!(stdout(&rest), "{\"released\":1}\n", "{}", stderr(&rest));
+    for wrong in ["t,user,value\n6,ann,in\n5,ann,in\n", "t,user,value\nx,ann,in\n"] {
+        let refused = send(wrong, "");
+        assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+        assert!(stderr(&refused).contains("line "), "{}", stderr(&refused));
+    }
+    assert!(ask(&home, &serving, "operator", "resume rooms").status.success());
+    let late = send("t,user,value\n7,ann,in\n", "");
+    assert!(stderr(&late).contains("this stream is live"), "{}", stderr(&late));
 }
 
 #[test]

@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use tidegate::release::{Freshness, Release};
 
 /// Users of the stream with classes; user 3 always holds value 3.
-pub(super) const USERS: u64 = 8;
+pub(super) const USERS: u64 = 4;
 
 /// Windows of its classes.
 pub(super) const WINDOWS: [u64; 2] = [3, 2];
 
 /// A curated stream with classes.
-pub(super) const PBD: &str = r#"{ "family": "central", "mechanism": "pbd", "estimator": "stratified", "domain": 8,
+pub(super) const PBD: &str = r#"{ "family": "central", "mechanism": "pbd", "estimator": "stratified", "domain": 4,
     "classes": [{ "name": "0", "epsilon": 1000, "window": 3 }, { "name": "1", "epsilon": 1000, "window": 2 }] }"#;
 
 /// A wish: its first timestamp, and what is known about the class.

@@ -11,6 +11,8 @@ use super::{Base, Process, World};
 pub(super) struct Change {
     user: u64,
     class: Option<u16>,
+    /// Whether the process takes whole ticks between its read and its write.
+    is_slow: bool,
     /// Version of the stream and its next timestamp, as a process has read them.
     read: Option<(usize, u64, u64)>,
 }
@@ -24,10 +26,11 @@ impl<B: Base> World<B> {
             return;
         }
         let Some(change) = self.change else {
-            if self.dice.chance(2, 3) {
-                let class = u16::try_from(self.dice.index(WINDOWS.len() + 2)).unwrap();
-                let class = (usize::from(class) < WINDOWS.len()).then_some(class);
-                self.change = Some(Change { user: self.dice.below(USERS), class, read: None });
+            if self.dice.chance(1, 4) {
+                let class = u16::try_from(self.dice.index(3 * WINDOWS.len())).unwrap();
+                let class = (class > 0).then_some(class % 2);
+                let (user, is_slow) = (self.dice.below(USERS), self.dice.chance(1, 2));
+                self.change = Some(Change { user, class, is_slow, read: None });
             }
             return;
         };
@@ -42,11 +45,11 @@ impl<B: Base> World<B> {
             }
             return;
         };
-        // A request may take many steps between its read and its write.
-        if !self.calm && self.dice.chance(3, 4) {
+        let steps = if change.is_slow { 24 } else { 3 };
+        if !self.calm && !self.dice.chance(1, steps) {
             return;
         }
-        self.change = Some(Change { read: None, ..change });
+        self.change = Some(Change { is_slow: false, read: None, ..change });
         let Some(store) = self.awake(process) else { return };
         let requests = [(format!("user {}", change.user), change.class)];
         let classes = declaration.classes().unwrap().unwrap();
