@@ -354,7 +354,7 @@ fn refuses_counts_of_another_oracle(store: &dyn Store) {
         matches!(store.merge(&key, "x", 0..1, counts), Err(StoreError::Rejected(BatchRejection::Malformed(_))))
     };
     assert!(refused(&wide));
-    let unary = tidegate_kernel::Question { oracle: OracleKind::Oue, ..question(3, 0) }.oracle().unwrap().aggregate();
+    let unary = Question { oracle: OracleKind::Oue, ..question(3, 0) }.oracle().unwrap().aggregate();
     assert!(refused(&unary));
     assert_eq!(total(store, &lease, 1), None);
 }
