@@ -288,7 +288,7 @@ fn between(random: &mut SeededRandom, low: u64, high: u64) -> Duration {
 }
 
 /// Returns how long services are killed: 12 seconds, or as many as `TIDEGATE_SOAK` says.
-fn killing() -> Duration {
+pub(crate) fn killing() -> Duration {
     Duration::from_secs(std::env::var("TIDEGATE_SOAK").map_or(12, |seconds| seconds.parse().unwrap()))
 }
 

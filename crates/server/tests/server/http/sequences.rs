@@ -52,7 +52,7 @@ fn released_symbols_are_counted_and_state_no_variance() {
     let query = server.post_json(Role::Analyst, "/v1/streams/rooms/query", &json!({ "value": "in" }));
     query.refuses(409, "no_estimate");
     let mut feed = server.feed("rooms", "", None);
-    let (_, event, first) = feed.event().unwrap();
+    let (event, _, first) = feed.event().unwrap();
     assert_eq!(event, "release", "{first}");
     let values = server.get(None, "/v1/streams/rooms/values").json();
     assert_eq!(values, json!({ "count": 2, "names": ["in", "out"] }));
