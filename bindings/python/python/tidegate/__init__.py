@@ -11,7 +11,7 @@ A :class:`Stream` publishes a table; its account says what is left (:meth:`Strea
 (:meth:`Stream.save`, :meth:`Stream.load`).
 """
 
-from . import datasets, oracles
+from . import datasets, oracles, spark
 from ._device import Device, public_key, sign_policy
 from ._errors import BadData, BadSpec, BadState, BudgetExceeded, Refused, SeededWarning, TidegateError
 from ._lab import (
@@ -68,4 +68,5 @@ __all__ = [
     "public_key",
     "reproduce",
     "sign_policy",
+    "spark",
 ]

@@ -1,0 +1,125 @@
+"""tg.spark on local clusters of PySpark: `make spark` runs it, because PySpark is large and needs Java."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import tidegate as tg
+
+pyspark = pytest.importorskip("pyspark", reason="PySpark is not installed: make spark")
+pytestmark = [pytest.mark.filterwarnings("default")]
+
+ORACLE = tg.oracles.OLH(10, 4)
+ROWS = 8_000
+PARTITIONS = 4
+#: Sees values 3 and 7 only, three to one.
+VALUES = np.where(np.arange(ROWS) % 4 == 0, 7, 3)
+
+
+def session(master: str, **settings: Any) -> Any:
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
+    builder = SparkSession.builder.master(master).appName("tidegate").config("spark.ui.enabled", "false")
+    for name, value in ({"driver.bindAddress": "127.0.0.1", "driver.host": "127.0.0.1"} | settings).items():
+        builder = builder.config(f"spark.{name}", str(value))
+    return builder.getOrCreate()
+
+
+def values_of(spark: Any) -> Any:
+    frame = spark.createDataFrame(pd.DataFrame({"user": np.arange(ROWS), "place": VALUES}))
+    return frame.repartitionByRange(PARTITIONS, "user")
+
+
+def sink(folder: Path, then: Callable[[Path, int, int], None]) -> Any:
+    """Writes the rows that a task gets to a file of its attempt, as one would to a store that tasks share."""
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        partition, attempt = context.partitionId(), context.attemptNumber()
+        for batch in batches:
+            for row in batch.to_pylist():
+                part = folder / f"{partition}-{attempt}.part"
+                part.write_text(json.dumps(row))
+                part.rename(folder / f"{partition}-{attempt}.json")
+            yield batch
+        then(folder, partition, attempt)
+
+    return work
+
+
+def stored(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+
+
+def check(merged: tg.oracles.Aggregate) -> None:
+    assert merged.reports == ROWS
+    estimate = merged.estimate()
+    # 6 sigma: a false alarm of 2e-9 a value.
+    for value, truth in [(3, 0.75), (7, 0.25), (0, 0)]:
+        assert abs(estimate.frequencies[value] - truth) < 6 * ORACLE.variance(ROWS, truth) ** 0.5
+
+
+def test_a_task_that_fails_and_runs_again_counts_once(tmp_path: Path) -> None:
+    spark = session(f"local[2,{PARTITIONS}]")
+    try:
+        reports = tg.spark.perturb(values_of(spark), "place", ORACLE)
+        assert reports.columns == ["report"]
+        counted = tg.spark.aggregate(reports, ORACLE, batch="monday")
+
+        def fail_once(_: Path, partition: int, attempt: int) -> None:
+            if partition == 1 and attempt == 0:
+                raise RuntimeError("the machine was lost")
+
+        taken = counted.mapInArrow(sink(tmp_path, fail_once), counted.schema).collect()
+        # Spark takes one result of each task, and the store has both of the second.
+        check(tg.spark.merge(taken))
+        kept = stored(tmp_path)
+        assert [row["batch"] for row in kept] == ["monday/0", "monday/1", "monday/1", "monday/2", "monday/3"]
+        assert sum(row["reports"] for row in kept) == ROWS * 5 // 4
+        check(tg.spark.merge(kept))
+        # In one step, without a store.
+        check(tg.spark.merge(counted))
+        wrong = tg.spark.perturb(values_of(spark), "user", ORACLE)
+        with pytest.raises(Exception, match="partition 0, row 10: expected a number from 0 to 9"):
+            wrong.count()
+    finally:
+        spark.stop()
+
+
+def test_a_speculative_duplicate_counts_once(tmp_path: Path) -> None:
+    speculation = {"speculation": "true", "speculation.quantile": 0.5, "speculation.multiplier": 1.0}
+    speculation |= {"speculation.interval": "100ms", "speculation.minTaskRuntime": "100ms"}
+    spark = session("local-cluster[2,1,1024]", **speculation, **{"executor.memory": "512m"})
+    try:
+
+        def wait_for_the_other(folder: Path, partition: int, attempt: int) -> None:
+            # The first attempt is slow, so that Spark starts a second one elsewhere; then both have stored a result.
+            end = time.monotonic() + 240
+            while partition == 2 and attempt == 0 and not (folder / "2-1.json").exists() and time.monotonic() < end:
+                time.sleep(0.05)
+
+        counted = tg.spark.aggregate(tg.spark.perturb(values_of(spark), "place", ORACLE), ORACLE, batch="monday")
+        taken = counted.mapInArrow(sink(tmp_path, wait_for_the_other), counted.schema).collect()
+        assert (tmp_path / "2-0.json").exists() and (tmp_path / "2-1.json").exists()
+        check(tg.spark.merge(taken))
+        kept = stored(tmp_path)
+        assert len(kept) > PARTITIONS
+        check(tg.spark.merge(kept))
+    finally:
+        spark.stop()
