@@ -34,9 +34,9 @@ def main(visits: Path, published: Path, state: Path) -> None:
             sys.exit(f"{visits}: {error}")
         # The budget is on disk by now, so the releases may leave.
         released.to_csv(published)
-        print(f"{len(released)} rows in {published}")
+        print(f"{len(released)} days in {published}")
         for budget in running.budget():
-            print(f"a window of {budget.window} days: {budget.spent} of {budget.epsilon} spent")
+            print(f"a window of {budget.window} days: {budget.spent:g} of {budget.epsilon:g} spent")
 
 
 if __name__ == "__main__":

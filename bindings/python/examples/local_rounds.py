@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,14 +43,14 @@ def main() -> None:
     slots = np.random.default_rng(1).permutation(DEVICES) * 65_536 // DEVICES
     for day in range(3):
         values = np.random.default_rng(day).choice(len(PLACES), DEVICES, p=[0.6, 0.3, 0.1])
-        step: Sequence[tg.Question] | tg.Releases[object] = stream.open(day)
+        step: Sequence[tg.Question] | tg.Releases[Any] = stream.open(day)
         while isinstance(step, list):
             counted = [collect(question, values, slots) for question in step]
             step = stream.answer(step, counted)
         assert isinstance(step, tg.Releases)
         print(step.to_csv(), end="")
     (budget,) = stream.budget()
-    print(f"no device lost more than {budget.epsilon} within {budget.window} days")
+    print(f"no device lost more than {budget.epsilon:g} within {budget.window} days")
 
 
 if __name__ == "__main__":

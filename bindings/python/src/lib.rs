@@ -7,6 +7,7 @@ mod cores;
 mod device;
 mod error;
 mod lab;
+mod ledger;
 mod local;
 mod model;
 mod oracles;
@@ -28,6 +29,8 @@ mod _tidegate {
     use crate::lab::{
         Dataset, Report, ask_advice, datasets, experiments, load_dataset, reproduce, run_audit, run_evaluation,
     };
+    #[pymodule_export]
+    use crate::ledger::Ledger;
     #[pymodule_export]
     use crate::local::{answer_questions, open_questions, open_timestamp};
     #[pymodule_export]

@@ -26,7 +26,8 @@ def run(path: Path) -> None:
         if isinstance(last, ast.Expr):
             shown = eval(compile(ast.Expression(last.value), name, "eval"), space)
             rich = getattr(shown, "_repr_html_", None)
-            print(f"[{name}]", repr(shown) if rich is None else rich(), flush=True)
+            if shown is not None:
+                print(f"[{name}]", repr(shown) if rich is None else rich(), flush=True)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -110,6 +109,5 @@ def test_what_cannot_be_merged_is_refused() -> None:
         spark.merge([row, other])
     with pytest.raises(tg.BadData, match="expected one batch or more"):
         spark.merge([])
-    damaged = json.dumps(json.loads(row["aggregate"]) | {"reports": 2})
     with pytest.raises(tg.BadState, match="the saved aggregate"):
-        spark.merge([row | {"aggregate": damaged}])
+        spark.merge([row | {"aggregate": row["aggregate"][:-1]}])

@@ -27,6 +27,7 @@ from ._lab import (
     experiments,
     reproduce,
 )
+from ._ledger import Ledger, NoisyCounts
 from ._model import Model
 from ._releases import Releases
 from ._rounds import Question
@@ -45,9 +46,11 @@ __all__ = [
     "Channel",
     "Device",
     "Evaluation",
+    "Ledger",
     "Local",
     "Mechanism",
     "Model",
+    "NoisyCounts",
     "Question",
     "Refused",
     "Releases",

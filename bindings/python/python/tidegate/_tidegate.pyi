@@ -8,6 +8,7 @@ __all__ = [
     "Budget",
     "Dataset",
     "Device",
+    "Ledger",
     "Model",
     "Oracle",
     "Records",
@@ -84,6 +85,17 @@ class Device:
     def beginning(self) -> str: ...
     @property
     def policy(self) -> str: ...
+
+@final
+class Ledger:
+    def __new__(cls, epsilon: str) -> Ledger: ...
+    def histogram(
+        self, counts: npt.NDArray[np.int64], epsilon: str, contribution: int, replace: bool
+    ) -> tuple[npt.NDArray[np.int64], float]: ...
+    @property
+    def epsilon(self) -> str: ...
+    @property
+    def left(self) -> str: ...
 
 @final
 class Oracle:

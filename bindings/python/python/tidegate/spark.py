@@ -154,8 +154,9 @@ def _reports(column: pyarrow.Array, length: int) -> npt.NDArray[np.uint8]:
 
     if not (pyarrow.types.is_binary(column.type) or pyarrow.types.is_large_binary(column.type)):
         raise BadData(f"reports: expected bytes, not {column.type}")
-    _, offsets, data = column.cast(pyarrow.large_binary()).buffers()
-    ends = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
+    wide = column.cast(pyarrow.large_binary())
+    _, offsets, data = wide.buffers()
+    ends = np.frombuffer(offsets, np.int64)[wide.offset : wide.offset + len(wide) + 1]
     wrong = np.flatnonzero(np.diff(ends) != length)
     if len(wrong) > 0:
         row = int(wrong[0])
