@@ -62,7 +62,6 @@ sdist: tools ## build the Python package from its source distribution, in a fres
 	@.ci/python-sdist
 
 spark: tools ## test tg.spark on a local cluster of PySpark; needs Java 17 and the network
-	@cargo build --quiet -p tidegate-cli
 	@.ci/python-spark
 
 deny: tools ## check dependencies by deny.toml, security advisories included; installs cargo-deny, needs the network

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -23,8 +24,6 @@ pytestmark = [pytest.mark.filterwarnings("default")]
 ORACLE = tg.oracles.OLH(10, 4)
 ROWS = 8_000
 PARTITIONS = 4
-#: Sees values 3 and 7 only, three to one.
-VALUES = np.where(np.arange(ROWS) % 4 == 0, 7, 3)
 
 
 def session(master: str, **settings: Any) -> Any:
@@ -39,8 +38,32 @@ def session(master: str, **settings: Any) -> Any:
 
 
 def values_of(spark: Any) -> Any:
-    frame = spark.createDataFrame(pd.DataFrame({"user": np.arange(ROWS), "place": VALUES}))
-    return frame.repartitionByRange(PARTITIONS, "user")
+    frame = spark.range(0, ROWS, 1, PARTITIONS)
+    return frame.selectExpr("id AS user", "IF(id % 4 = 0, 7, 3) AS place")
+
+
+@contextlib.contextmanager
+def cluster(folder: Path) -> Iterator[str]:
+    """A master and two workers, which Spark takes for two machines: it runs no duplicate where the first one is."""
+    home = Path(pyspark.__file__).parent
+    with contextlib.ExitStack() as started, socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+        free.close()
+
+        def start(kind: str, *arguments: str) -> None:
+            program = [str(home / "bin/spark-class"), f"org.apache.spark.deploy.{kind.lower()}.{kind}", *arguments]
+            environment = os.environ | {"SPARK_HOME": str(home)}
+            log = started.enter_context((folder / f"{kind}-{arguments[1]}.log").open("w"))
+            process = subprocess.Popen([*program, "--webui-port", "0"], env=environment, stdout=log, stderr=log)
+            started.callback(process.wait)
+            started.callback(process.kill)
+
+        start("Master", "--host", "127.0.0.1", "--port", str(port))
+        for number in (2, 3):
+            own = ["--host", f"127.0.0.{number}", "--cores", "1", "--memory", "1g"]
+            start("Worker", *own, "--work-dir", str(folder / f"worker-{number}"), f"spark://127.0.0.1:{port}")
+        yield f"spark://127.0.0.1:{port}"
 
 
 def sink(folder: Path, then: Callable[[Path, int, int], None]) -> Any:
@@ -103,23 +126,29 @@ def test_a_task_that_fails_and_runs_again_counts_once(tmp_path: Path) -> None:
 
 
 def test_a_speculative_duplicate_counts_once(tmp_path: Path) -> None:
-    speculation = {"speculation": "true", "speculation.quantile": 0.5, "speculation.multiplier": 1.0}
-    speculation |= {"speculation.interval": "100ms", "speculation.minTaskRuntime": "100ms"}
-    spark = session("local-cluster[2,1,1024]", **speculation, **{"executor.memory": "512m"})
-    try:
+    stored_at = tmp_path / "store"
+    stored_at.mkdir()
+    settings = {"speculation.quantile": 0.5, "speculation.multiplier": 1.0, "speculation.interval": "100ms"}
+    settings |= {"speculation": "true", "speculation.efficiency.enabled": "false", "executor.memory": "512m"}
+    # No work before both workers are there.
+    settings |= {"scheduler.minRegisteredResourcesRatio": 1.0, "cores.max": 2}
+    settings |= {"scheduler.maxRegisteredResourcesWaitingTime": "120s"}
+    with cluster(tmp_path) as master:
+        spark = session(master, **settings)
+        try:
 
-        def wait_for_the_other(folder: Path, partition: int, attempt: int) -> None:
-            # The first attempt is slow, so that Spark starts a second one elsewhere; then both have stored a result.
-            end = time.monotonic() + 240
-            while partition == 2 and attempt == 0 and not (folder / "2-1.json").exists() and time.monotonic() < end:
-                time.sleep(0.05)
+            def wait_for_the_other(folder: Path, partition: int, attempt: int) -> None:
+                # The first attempt is slow, so that Spark starts another elsewhere. Then both have stored a result.
+                end = time.monotonic() + 240
+                while partition == 2 and attempt == 0 and not (folder / "2-1.json").exists() and time.monotonic() < end:
+                    time.sleep(0.05)
 
-        counted = tg.spark.aggregate(tg.spark.perturb(values_of(spark), "place", ORACLE), ORACLE, batch="monday")
-        taken = counted.mapInArrow(sink(tmp_path, wait_for_the_other), counted.schema).collect()
-        assert (tmp_path / "2-0.json").exists() and (tmp_path / "2-1.json").exists()
-        check(tg.spark.merge(taken))
-        kept = stored(tmp_path)
-        assert len(kept) > PARTITIONS
-        check(tg.spark.merge(kept))
-    finally:
-        spark.stop()
+            counted = tg.spark.aggregate(tg.spark.perturb(values_of(spark), "place", ORACLE), ORACLE, batch="monday")
+            taken = counted.mapInArrow(sink(stored_at, wait_for_the_other), counted.schema).collect()
+            kept = stored(stored_at)
+            assert [row["batch"] for row in kept].count("monday/2") == 2
+            assert sum(row["reports"] for row in kept) > ROWS
+            check(tg.spark.merge(taken))
+            check(tg.spark.merge(kept))
+        finally:
+            spark.stop()
