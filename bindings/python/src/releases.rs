@@ -156,6 +156,22 @@ impl Releases {
         self.text(py, Format::Csv)
     }
 
+    /// The first lines of that.
+    fn head(&self, py: Python<'_>, lines: usize) -> Result<String, Failure> {
+        py.detach(|| {
+            let mut text = String::new();
+            self.layout.begin(Format::Csv, &mut text);
+            for One { series, user, release, .. } in self.all.iter().take(lines) {
+                let written = self.layout.write_of(*series, release, user.as_deref(), Format::Csv, &mut text);
+                written.map_err(Error::run)?;
+                if text.lines().count() > lines {
+                    break;
+                }
+            }
+            Ok(text.split_inclusive('\n').take(lines + 1).collect())
+        })
+    }
+
     /// The releases as the command writes them, a JSON object a line.
     fn to_ndjson(&self, py: Python<'_>) -> Result<String, Failure> {
         self.text(py, Format::Ndjson)

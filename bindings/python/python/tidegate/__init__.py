@@ -12,8 +12,11 @@ A :class:`Stream` publishes a table; its account says what is left (:meth:`Strea
 """
 
 from . import datasets, oracles
+from ._answers import Answer, MonitorEvent
+from ._client import Client, StreamInfo
 from ._device import Device, public_key, sign_policy
-from ._errors import BadData, BadSpec, BadState, BudgetExceeded, Refused, SeededWarning, TidegateError
+from ._errors import BadData, BadSpec, BadState, BudgetExceeded, Refused, SeededWarning, ServiceError, TidegateError
+from ._feed import Feed, FeedEvent
 from ._lab import (
     Advice,
     Audit,
@@ -30,24 +33,30 @@ from ._lab import (
 from ._model import Model
 from ._releases import Releases
 from ._rounds import Question
-from ._stream import Central, Local, Mechanism, Scalar, Sequence, Stream, mechanisms
+from ._stream import Budgets, Central, Local, Mechanism, Scalar, Sequence, Stream, mechanisms
 from ._tidegate import Budget
 
 __all__ = [
     "Advice",
+    "Answer",
     "Audit",
     "BadData",
     "BadSpec",
     "BadState",
     "Budget",
     "BudgetExceeded",
+    "Budgets",
     "Central",
     "Channel",
+    "Client",
     "Device",
     "Evaluation",
+    "Feed",
+    "FeedEvent",
     "Local",
     "Mechanism",
     "Model",
+    "MonitorEvent",
     "Question",
     "Refused",
     "Releases",
@@ -55,7 +64,9 @@ __all__ = [
     "Scalar",
     "SeededWarning",
     "Sequence",
+    "ServiceError",
     "Stream",
+    "StreamInfo",
     "TidegateError",
     "advise",
     "audit",
