@@ -4,6 +4,7 @@ mod arrow;
 mod budget;
 mod columns;
 mod cores;
+mod curves;
 mod device;
 mod error;
 mod lab;
@@ -11,6 +12,8 @@ mod ledger;
 mod local;
 mod model;
 mod oracles;
+mod published;
+mod queries;
 mod records;
 mod releases;
 mod stream;
@@ -23,6 +26,8 @@ use pyo3::prelude::*;
 mod _tidegate {
     #[pymodule_export]
     use crate::budget::Budget;
+    #[pymodule_export]
+    use crate::curves::{curves, truth_of};
     #[pymodule_export]
     use crate::device::{Device, public_key, sign_policy};
     #[pymodule_export]
@@ -37,6 +42,10 @@ mod _tidegate {
     use crate::model::{Model, channel, fit_model};
     #[pymodule_export]
     use crate::oracles::{Aggregate, Oracle};
+    #[pymodule_export]
+    use crate::published::{next_page, published};
+    #[pymodule_export]
+    use crate::queries::{query_releases, watch_releases};
     #[pymodule_export]
     use crate::records::Records;
     #[pymodule_export]

@@ -9,18 +9,22 @@ import json
 import os
 from collections.abc import Mapping
 from collections.abc import Sequence as List
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _tidegate
 from ._errors import BadSpec
+from ._html import MOST_COLUMNS, html_table
 from ._keywords import input_of, keywords, listed
 from ._model import Model
 from ._releases import Releases
 from ._stream import Stream
 from ._tables import ArrowTable, in_kind, library_of, readable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Path = str | os.PathLike[str]
 Epsilon = float | str | decimal.Decimal
@@ -75,6 +79,16 @@ class Results:
         warnings = [f"warning: {warning}\n" for warning in self.warnings]
         return (self._report.text + "".join(warnings)).rstrip("\n")
 
+    def _repr_html_(self) -> str:
+        # Columns of tables only: a cell that is a table itself has no place in one.
+        columns = [name for name in self.columns if not any(isinstance(row.get(name), dict) for row in self.rows)]
+        rows = [[row.get(name) for name in columns] for row in self.rows]
+        return html_table(type(self).__name__, columns, rows, [*self._remarks(), *self.warnings])
+
+    def _remarks(self) -> list[str]:
+        """What is said below the table."""
+        return []
+
 
 class Evaluation(Results):
     """The errors of mechanisms, side by side, as :func:`evaluate` returns them.
@@ -90,6 +104,19 @@ class Evaluation(Results):
     def notes(self) -> list[str]:
         """Remarks on the data set."""
         return self._report.notes
+
+    def plot(self, metric: str | None = None, *, ax: Axes | None = None) -> Axes:
+        """Draws a ``metric`` (the first one unless given) over epsilon, the window or the delay: whichever varies, with
+        a line for each mechanism and bars of one standard error. Where nothing varies, mechanisms are side by side.
+
+        Returns the Axes of matplotlib: ``pip install tidegate[plot]``.
+        """
+        from . import _plot
+
+        return _plot.evaluation(self.rows, metric, ax)
+
+    def _remarks(self) -> list[str]:
+        return ["Errors are computed from the true data: do not publish them.", *self.notes]
 
 
 def evaluate(
@@ -226,6 +253,23 @@ class Advice(Results):
         """What another mechanism would need to be the best."""
         return self.answer.get("otherwise")
 
+    def plot(self, *, ax: Axes | None = None) -> Axes:
+        """Draws the error to expect of each mechanism, with its interval, the best first; what each needs, where an
+        error was solved for. Returns the Axes of matplotlib: ``pip install tidegate[plot]``.
+        """
+        from . import _plot
+
+        return _plot.advice(self.rows, self.recommended, None if "ranking" in self.answer else self._solved, ax)
+
+    @property
+    def _solved(self) -> str:
+        """What was solved for."""
+        return next((name for name in ("epsilon", "population") if name in self.columns), "epsilon")
+
+    def _remarks(self) -> list[str]:
+        said = [f"Recommended: {self.recommended}"] if self.recommended else []
+        return said + [text for text in (self.why, self.otherwise) if text]
+
     def spec(self) -> str:
         """The spec of the recommended mechanism in TOML, with comments: :meth:`Stream.from_toml` reads it from a file.
 
@@ -329,6 +373,19 @@ class Audit(Results):
         """The rows of broken promises."""
         return [row for row in self.rows if row["broken"]]
 
+    def plot(self, *, ax: Axes | None = None) -> Axes:
+        """Draws the losses that were found beside what is claimed; broken promises are red. Returns the Axes of
+        matplotlib: ``pip install tidegate[plot]``.
+        """
+        from . import _plot
+
+        return _plot.audit(self.rows, ax)
+
+    def _remarks(self) -> list[str]:
+        if not self.broken:
+            return ["No promise is broken. That proves nothing about what was not tried."]
+        return [f"Broken promises: {len(self.broken)}"]
+
 
 def audit(
     *mechanisms: str,
@@ -393,8 +450,26 @@ class Channel(NamedTuple):
     #: The same as a table of plain text.
     text: str
 
+    def plot(self, *, ax: Axes | None = None) -> Axes:
+        """Draws the matrix, and returns the Axes of matplotlib: ``pip install tidegate[plot]``."""
+        from . import _plot
+
+        return _plot.channel(self.matrix, f"leakage {self.leakage:.4g}, cost {self.cost:.4g} ({self.distance})", ax)
+
     def __repr__(self) -> str:
         return self.text.rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        # As many columns as are shown of the matrix.
+        shown = range(min(len(self.matrix), MOST_COLUMNS))
+        rows = [[symbol, *(float(self.matrix[symbol, answer]) for answer in shown)] for symbol in shown]
+        notes = [
+            f"epsilon {self.epsilon:.6g}, leakage {self.leakage:.6g}, local loss {self.local_loss:.6g}, "
+            f"cost {self.cost:.6g} ({self.distance})"
+        ]
+        if len(self.matrix) > len(shown):
+            notes.append(f"{len(self.matrix)} symbols; further ones are not shown.")
+        return html_table("Channel: probability of each answer", ["symbol", *shown], rows, notes)
 
 
 def channel(
