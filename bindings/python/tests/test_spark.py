@@ -119,7 +119,7 @@ def test_a_task_that_fails_and_runs_again_counts_once(tmp_path: Path) -> None:
         # In one step, without a store.
         check(tg.spark.merge(counted))
         wrong = tg.spark.perturb(values_of(spark), "user", ORACLE)
-        with pytest.raises(Exception, match="partition 0, row 10: expected a number from 0 to 9"):
+        with pytest.raises(Exception, match=r"partition \d, row \d+: expected a number from 0 to 9"):
             wrong.count()
     finally:
         spark.stop()
@@ -139,7 +139,7 @@ def test_a_speculative_duplicate_counts_once(tmp_path: Path) -> None:
 
             def wait_for_the_other(folder: Path, partition: int, attempt: int) -> None:
                 # The first attempt is slow, so that Spark starts another elsewhere. Then both have stored a result.
-                end = time.monotonic() + 240
+                end = time.monotonic() + 600
                 while partition == 2 and attempt == 0 and not (folder / "2-1.json").exists() and time.monotonic() < end:
                     time.sleep(0.05)
 
