@@ -223,6 +223,7 @@ class Transport:
     ) -> Answer:
         until = time.monotonic() + timeout
         connection = self.connect(timeout)
+        response: http.client.HTTPResponse | None = None
         try:
             try:
                 connection.connect()
@@ -238,6 +239,8 @@ class Transport:
             except (OSError, http.client.HTTPException) as error:
                 raise _Again(self.unavailable(error)) from None
         finally:
+            if response is not None:
+                response.close()
             connection.close()
         if is_good:
             return Answer(response.status, read)
