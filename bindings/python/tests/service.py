@@ -32,7 +32,7 @@ class Service:
         self.config, self.tokens = Path(said["config"]), said["tokens"]
         self.operator_key: str = said["operator_key"]
         self.url = ""
-        self._process: subprocess.Popen[str] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._listen("127.0.0.1:0")
 
     def _listen(self, address: str) -> None:
@@ -41,21 +41,17 @@ class Service:
 
     def start(self) -> None:
         """Starts it, and waits until it listens. After the first time, it is at the same address."""
-        process = subprocess.Popen([COMMAND, "serve", "--config", self.config], stderr=subprocess.PIPE, text=True)
-        self._process = process
-        assert process.stderr is not None
-        said = []
-        for line in process.stderr:
-            said.append(line)
-            found = re.search(r"http://127\.0\.0\.1:\d+", line)
-            if found and "listening" in line:
-                self.url = found[0]
-                break
-        else:
-            raise AssertionError("".join(said))
+        said = self.config.with_suffix(".log")
+        with said.open("w") as log:
+            self._process = process = subprocess.Popen([COMMAND, "serve", "--config", self.config], stderr=log)
+
+        def address() -> str | None:
+            assert process.poll() is None, said.read_text()
+            found = re.search(r"listening: (http://127\.0\.0\.1:\d+)\n", said.read_text())
+            return found and found[1]
+
+        self.url = until(address)
         self._listen(self.url.removeprefix("http://"))
-        # Nobody reads the rest, and a full pipe would stop the service.
-        threading.Thread(target=process.stderr.read, daemon=True).start()
 
     def stop(self) -> None:
         assert self._process is not None

@@ -66,7 +66,8 @@ def test_what_is_shown_is_escaped_and_bounded() -> None:
 
 
 def test_budgets_are_shown() -> None:
-    budget = tg.Central("ba", epsilon=1, window=7, domain=VALUES, series_names=["north", EVIL], across_series=1).budget()
+    names = ["north", EVIL]
+    budget = tg.Central("ba", epsilon=1, window=7, domain=VALUES, series_names=names, across_series=1).budget()
     assert isinstance(budget, list) and repr(budget).startswith("[Budget(")
     cells = shown(budget).cells
     assert {"north", EVIL, "7", "1"} <= set(cells) and cells[:2] == ["series", "class"]

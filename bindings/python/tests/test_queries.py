@@ -82,7 +82,8 @@ def test_monitors_find_what_those_of_the_spec_find() -> None:
 
 
 def test_series_are_asked_about_one_by_one() -> None:
-    rows = [(t, f"u{u}", "shop", place) for t in range(3) for u in range(40) for place in ("north", "south")[: 1 + u % 2]]
+    users = [(f"u{u}", place) for u in range(40) for place in ("north", "south")[: 1 + u % 2]]
+    rows = [(t, user, "shop", place) for t in range(3) for user, place in users]
     table = pl.DataFrame(rows, schema=["t", "user", "value", "place"], orient="row")
     stream = tg.Central(
         "uniform", epsilon=50, window=1, domain=DOMAIN, series_names=["north", "south"], across_series=2

@@ -159,7 +159,8 @@ def test_a_feed_goes_on_after_its_last_event() -> None:
     kind = {"Content-Type": "text/event-stream"}
     second = EVENT.replace(b"1-0", b"2-0").replace(b":7", b":8")
     # The connection breaks within the second event.
-    answers = [status, (200, kind, EVENT + second[:20]), BUSY, status, (200, kind, b": still here\n\n" + second), status]
+    rest = (200, kind, b": still here\n\n" + second)
+    answers = [status, (200, kind, EVENT + second[:20]), BUSY, status, rest, status]
     with told(*answers) as (url, seen):
         feed = client(url).follow("visits")
         assert [(event.id, event.t) for event in (next(feed), next(feed))] == [("1-0", 7), ("2-0", 8)]

@@ -13,6 +13,7 @@ A :class:`Stream` publishes a table; its account says what is left (:meth:`Strea
 
 from . import datasets, oracles, spark
 from ._answers import Answer, MonitorEvent
+from ._channel import Channel, channel
 from ._client import Client, StreamInfo
 from ._device import Device, public_key, sign_policy
 from ._errors import BadData, BadSpec, BadState, BudgetExceeded, Refused, SeededWarning, ServiceError, TidegateError
@@ -20,12 +21,10 @@ from ._feed import Feed, FeedEvent
 from ._lab import (
     Advice,
     Audit,
-    Channel,
     Evaluation,
     Reproduction,
     advise,
     audit,
-    channel,
     evaluate,
     experiments,
     reproduce,

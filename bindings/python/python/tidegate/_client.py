@@ -211,7 +211,8 @@ class Client:
         if wanted == 0:
             pages: list[bytes] = []
         else:
-            first = {"last": wanted} if wanted is not None else {"from": _whole("start", start), "to": _whole("end", end)}
+            bounds = {"from": _whole("start", start), "to": _whole("end", end)}
+            first = bounds if wanted is None else {"last": wanted}
             pages = self._pages(name, "releases", first)
         try:
             native = _tidegate.published(declared, pages)

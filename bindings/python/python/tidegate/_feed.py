@@ -89,13 +89,13 @@ class _Reader:
                     raise broken.error
                 break
             try:
-                if self._response is None:
+                if self._is_retired and self._is_over(left):
+                    self._closed.set()
+                elif self._response is None:
                     self._open(left)
                 else:
                     self._read(left)
                 broken = None
-                if self._is_retired and not self._ready and self._is_over(left):
-                    self._closed.set()
             except _Broken as error:
                 broken = error
                 self._recover(error, left)
@@ -142,9 +142,6 @@ class _Reader:
         if self._is_new:
             self.position, self._is_new = self._present(left), False
         self._look_at_status(left)
-        if self._is_retired and self._is_over(left):
-            self._closed.set()
-            return
         timeout = self._transport.timeout if left is None else min(left, self._transport.timeout)
         headers = {"Accept": "text/event-stream"}
         if self.position is not None:
@@ -155,6 +152,8 @@ class _Reader:
             connection.connect()
             self._socket = connection.sock
             response = self._transport.send(connection, "GET", f"{self._path}/feed", None, headers)
+            # Closed together with the connection.
+            self._response = response
             body = b"" if response.status == 200 else response.read(LONGEST_PROBLEM)
         except (OSError, http.client.HTTPException) as error:
             raise _Broken(self._transport.unavailable(error)) from None
@@ -162,7 +161,6 @@ class _Reader:
             kind = response.getheader("Content-Type") or ""
             if kind.partition(";")[0].strip() != "text/event-stream":
                 raise ServiceError("the service's answer is not understood: it is no feed", 200)
-            self._response = response
             return
         refusal = self._transport.refusal(response, body)
         if is_passing(refusal):
@@ -210,14 +208,25 @@ class _Reader:
             raise broken.error
         self._closed.wait(rest if left is None else min(rest, max(left, 0.0)))
 
-    def _look_at_status(self, left: float | None) -> None:
-        """Finds out whether the stream has ended."""
-        self._is_retired = self._ask("", {}, left).get("status") == "retired"
+    def _look_at_status(self, left: float | None) -> bool:
+        """Finds out whether the stream has ended, and returns whether it has published all of it."""
+        said = self._ask("", {}, left)
+        self._is_retired = said.get("status") == "retired"
+        return self._is_retired and said.get("open") is None and said.get("published") == said.get("version")
 
     def _is_over(self, left: float | None) -> bool:
-        """Whether everything was read."""
-        release, _, answer = (self.position or "0-0").partition("-")
-        return not (self._has("releases", int(release), left) or self._has("answers", int(answer), left))
+        """Whether everything was read of a stream that has ended. Its last releases come a little later than that, so
+        this looks twice.
+        """
+        for _ in range(2):
+            release, _, answer = (self.position or "0-0").partition("-")
+            if not self._look_at_status(left) or self._has("releases", int(release), left):
+                return False
+            if self._has("answers", int(answer), left):
+                return False
+            if self._closed.wait(0.5 if left is None else min(0.5, max(left, 0.0))):
+                break
+        return True
 
     def _has(self, kind: str, after: int, left: float | None) -> bool:
         """Whether there is something after a number."""

@@ -223,6 +223,7 @@ class Transport:
     ) -> Answer:
         until = time.monotonic() + timeout
         connection = self.connect(timeout)
+        response: http.client.HTTPResponse | None = None
         try:
             try:
                 connection.connect()
@@ -238,13 +239,15 @@ class Transport:
             except (OSError, http.client.HTTPException) as error:
                 raise _Again(self.unavailable(error)) from None
         finally:
+            if response is not None:
+                response.close()
             connection.close()
         if is_good:
             return Answer(response.status, read)
-        error = self.refusal(response, read)
-        if is_passing(error):
-            raise _Again(error, retry_after(response), response.status == 429)
-        raise error
+        refusal = self.refusal(response, read)
+        if is_passing(refusal):
+            raise _Again(refusal, retry_after(response), response.status == 429)
+        raise refusal
 
     def unavailable(self, error: Exception) -> ServiceError:
         """The error of a connection."""
@@ -255,7 +258,8 @@ class Transport:
         self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse, most: int, until: float
     ) -> bytes:
         """Reads a whole answer within its length and its time."""
-        parts, length = [], 0
+        parts: list[bytes] = []
+        length = 0
         while True:
             left = until - time.monotonic()
             if left <= 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from collections.abc import Sequence as List
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -137,10 +137,12 @@ class _Curves:
 
 def _marks(ax: Axes, curve: _Curves, numbers: npt.NDArray[np.float64], color: Any) -> None:
     size = 4 if len(curve.x) <= 60 else 2
-    for mark, style in enumerate(({"marker": "o"}, {"marker": "o", "fillstyle": "none"}, {"marker": "x"})):
-        at = curve.marks == mark
-        if at.any() and (mark == 0 or len(curve.x) <= MANY):
-            ax.plot(curve.x[at], numbers[at], linestyle="none", color=color, markersize=size, **style)
+    styles: tuple[tuple[str, Literal["full", "none"]], ...] = (("o", "full"), ("o", "none"), ("x", "full"))
+    for freshness, (marker, fill) in enumerate(styles):
+        at = curve.marks == freshness
+        if at.any() and (freshness == 0 or len(curve.x) <= MANY):
+            x, y = curve.x[at], numbers[at]
+            ax.plot(x, y, linestyle="none", color=color, markersize=size, marker=marker, fillstyle=fill)
 
 
 def _truth(
@@ -215,13 +217,17 @@ def advice(rows: list[dict[str, Any]], recommended: str | None, solved: str | No
     if not found:
         raise BadSpec("there is nothing to draw: no mechanism has a number")
     ax = axes_of(ax)
+    names = []
     for place, row in enumerate(found):
-        is_best = row["mechanism"] == recommended
-        ax.plot([row[key]], [place], marker="o", color="tab:green" if is_best else "tab:blue")
-        ends = row.get("low"), row.get("high")
-        if solved is None and all(isinstance(end, (int, float)) for end in ends):
-            ax.hlines(place, *ends, color="tab:green" if is_best else "tab:blue", alpha=0.6, linewidth=3)
-    ax.set_yticks(range(len(found)), [short(row["mechanism"]) for row in found], fontsize="small")
+        color = "tab:green" if row["mechanism"] == recommended else "tab:blue"
+        # What does not suffice, however much there is, is a ring.
+        suffices = row.get("outcome", "enough") == "enough"
+        ax.plot([row[key]], [place], marker="o", color=color, fillstyle="full" if suffices else "none")
+        low, high = row.get("low"), row.get("high")
+        if solved is None and isinstance(low, (int, float)) and isinstance(high, (int, float)):
+            ax.hlines(place, low, high, color=color, alpha=0.6, linewidth=3)
+        names.append(short(row["mechanism"]) + ("" if suffices else f" ({row['outcome']})"))
+    ax.set_yticks(range(len(found)), names, fontsize="small")
     ax.invert_yaxis()
     ax.set_xlabel(f"{key} needed" if solved else "expected error")
     if all(row[key] > 0 for row in found):
@@ -246,7 +252,12 @@ def audit(rows: list[dict[str, Any]], ax: Axes | None) -> Axes:
     for style, fill, label in (("o", "none", "lower bound"), ("D", "full", "exact"), ("s", "none", "transcript")):
         ax.plot([], [], marker=style, fillstyle=fill, linestyle="none", color="tab:blue", label=label)
     ax.plot([], [], color="black", label="claimed")
-    names = [f"{short(row['mechanism'])}{' (broken)' if row['broken'] else ''}" for row in found]
+    all_names = [row["mechanism"] for row in found]
+    of = [
+        f"{row['mechanism']}, {row['guarantee']}" if all_names.count(row["mechanism"]) > 1 else row["mechanism"]
+        for row in found
+    ]
+    names = [f"{short(name)}{' (broken)' if row['broken'] else ''}" for name, row in zip(of, found, strict=True)]
     ax.set_yticks(range(len(found)), names, fontsize="small")
     ax.invert_yaxis()
     ax.set_xlim(left=0)
