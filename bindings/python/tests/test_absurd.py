@@ -233,6 +233,21 @@ def test_oracles_and_devices() -> None:
     vary(tg.public_key, {"operator": "0" * 64})
 
 
+def test_ledgers_and_batches() -> None:
+    vary(tg.Ledger, {"epsilon": 1})
+    assert vary(tg.Ledger(1000).histogram, {"counts": [1, 2], "epsilon": "0.1"}) > 400
+    oracle = tg.oracles.GRR(3, 1)
+    good = oracle.aggregate(oracle.perturb([0])).__getstate__()[0]
+    for value in [*SMALL, *LARGE]:
+        attempt(tg.spark.merge, value)
+        attempt(tg.spark.merge, [{"batch": "a", "aggregate": value}, {"batch": value, "aggregate": good}])
+        attempt(tg.spark.aggregate, value, oracle, batch=value)
+        attempt(tg.spark.perturb, VISITS, value, oracle)
+        for column in (pa.array([0, 1]), pa.array([b"a"])):
+            attempt(lambda: list(tg.spark.perturbed([pa.record_batch([column], names=["a"])], value, 0)))  # noqa: B023
+            attempt(lambda: list(tg.spark.counted([value], oracle, 0, "a")))  # noqa: B023
+
+
 def test_rounds() -> None:
     def asked() -> tuple[tg.Stream, list[tg.Question]]:
         running = tg.Local("lpa", epsilon=1, window=10, domain=["a", "b"], population=100)
@@ -271,7 +286,7 @@ def test_everything_public_is_tried() -> None:
     """A new name belongs into a test above, or here if it only holds results."""
     text = Path(__file__).read_text(encoding="utf-8")
     results = {"Advice", "Answer", "Audit", "Budget", "Budgets", "Channel", "Evaluation", "FeedEvent", "Mechanism",
-               "MonitorEvent", "Releases", "StreamInfo", "mechanisms", "experiments"}  # fmt: skip
+               "MonitorEvent", "NoisyCounts", "Releases", "StreamInfo", "mechanisms", "experiments"}  # fmt: skip
     for name in tg.__all__:
         is_error = inspect.isclass(getattr(tg, name)) and issubclass(getattr(tg, name), Exception)
         assert is_error or name in results or f"tg.{name}" in text, name

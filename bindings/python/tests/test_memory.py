@@ -85,7 +85,7 @@ print(json.dumps(grown))
 #: Each call above handles some 16 kB of data: if it kept them, a thousand would be 16 MB.
 ALLOWED = 8 << 20
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the size of a process is read from /proc")
+pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="a process's size is read from /proc")
 
 
 def test_memory_does_not_grow_over_a_thousand_calls() -> None:
