@@ -42,7 +42,7 @@ def of_command(command: Path, spec: Path, rows: Path) -> tuple[float, float, str
     """CPU seconds, seconds and output of the command."""
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     run = subprocess.run(
-        [command, "release", "--spec", spec, "--seed", "1", rows], capture_output=True, text=True, check=True
+        [command, "release", "--spec", spec, "--seed", "1", "--input", rows], capture_output=True, text=True, check=True
     )
     took, after = time.monotonic() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, took, run.stdout
