@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import ssl
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +15,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from conftest import command
+from conftest import ROOT, command
 from service import PATIENCE, Service, until
 
 import tidegate as tg
@@ -247,6 +249,33 @@ def test_a_feed_goes_on_after_a_restart_and_after_a_crash(tmp_path: Path) -> Non
             next(client.follow("visits", patience=0.01))
         with pytest.raises(tg.ServiceError, match="not available"):
             list(client.follow("visits", wait=0.1))
+    finally:
+        service.kill()
+
+
+def test_a_certificate_is_checked(tmp_path: Path) -> None:
+    certificates = ROOT / "crates/server/tests/server/tls"
+    service = Service(tmp_path / "new", certificates)
+    service.start()
+    try:
+        assert service.url.startswith("https://")
+        for call in (lambda client: client.streams(), lambda client: next(client.follow("visits"))):
+            with pytest.raises(tg.ServiceError, match="certificate is not trusted") as refused:
+                call(service.client(attempts=100))
+            assert refused.value.code == "certificate", "another attempt would not help"
+        context = ssl.create_default_context(cafile=certificates / "authority.pem")
+        # The certificate of the tests does not name the key of its authority, which later versions of Python ask for.
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        client = service.client(context=context)
+        client.create("visits", VISITS, tick=1)
+        with client.follow("visits", patience=PATIENCE) as feed:
+            assert numbers(list(itertools.islice(feed, 3)))
+            waiting = threading.Thread(target=lambda: list(feed))
+            waiting.start()
+            time.sleep(0.1)
+            feed.close()
+            waiting.join(PATIENCE)
+            assert not waiting.is_alive()
     finally:
         service.kill()
 
