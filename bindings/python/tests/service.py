@@ -25,7 +25,7 @@ PATIENCE = 60.0
 class Service:
     """A service in a folder of its own, on a free port of this machine."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, tls: Path | None = None) -> None:
         made = command("init", folder, "--json")
         assert made.returncode == 0, made.stderr
         said = json.loads(made.stdout)
@@ -34,6 +34,12 @@ class Service:
         self.url = ""
         self._process: subprocess.Popen[bytes] | None = None
         self._listen("127.0.0.1:0")
+        if tls is not None:
+            for name in ("certificate.pem", "key.pem"):
+                (folder / name).write_bytes((tls / name).read_bytes())
+                (folder / name).chmod(0o600)
+            section = '[tls]\ncertificate = "certificate.pem"\nkey = "key.pem"\n'
+            self.config.write_text(self.config.read_text() + section)
 
     def _listen(self, address: str) -> None:
         text = re.sub(r"(?m)^(# )?listen = .*$", f'listen = "{address}"', self.config.read_text(), count=1)
@@ -47,11 +53,11 @@ class Service:
 
         def address() -> str | None:
             assert process.poll() is None, said.read_text()
-            found = re.search(r"listening: (http://127\.0\.0\.1:\d+)\n", said.read_text())
+            found = re.search(r"listening: (https?://127\.0\.0\.1:\d+)\n", said.read_text())
             return found and found[1]
 
         self.url = until(address)
-        self._listen(self.url.removeprefix("http://"))
+        self._listen(self.url.partition("://")[2])
 
     def stop(self) -> None:
         assert self._process is not None

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import datetime
 import itertools
 import json
+import ssl
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +17,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from conftest import command
+from conftest import ROOT, command
 from service import PATIENCE, Service, until
 
 import tidegate as tg
@@ -122,14 +126,47 @@ def test_wrong_events_have_a_position(service: Service) -> None:
     assert refused.value.status == 409, "this timestamp is over"
 
 
+def by_command(service: Service, folder: Path, name: str) -> str:
+    """The releases of a stream, as the command prints them."""
+    token = folder / "token"
+    token.write_text(service.tokens["analyst"])
+    token.chmod(0o600)
+    said = command("query", "releases", "--server", service.url, "--token-file", token, "--stream", name)
+    assert said.returncode == 0, said.stderr
+    return said.stdout
+
+
+def test_numbers_and_frequencies_are_read_as_well(service: Service, tmp_path: Path) -> None:
+    client = service.client()
+    numbers = {"mechanism": "scalar.laplace", "epsilon": 1, "domain": {"low": 0, "high": 9}, "protects": "reading"}
+    local = {"mechanism": "local.lbu", "epsilon": 1, "window": 3, "domain": 4, "population": 500}
+    client.create("numbers", numbers, tick=1)
+    client.create("local", local, tick=1, epoch=datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc))
+
+    def send() -> bool:
+        opened = client.stream("numbers").open
+        with contextlib.suppress(tg.ServiceError):
+            return opened is not None and client.send("numbers", [{"value": 7}], timestamp=opened) == 1
+        return False
+
+    until(send)
+    until(lambda: len(client.releases("numbers")) >= 1 and len(client.releases("local")) >= 1)
+    for name, unit in (("numbers", "value"), ("local", "frequency")):
+        client.retire(name)
+        list(client.follow(name))
+        released = client.releases(name)
+        assert unit in released.columns and released.to_csv() == by_command(service, tmp_path, name)
+    with pytest.raises(tg.ServiceError) as refused:
+        client.values("numbers")
+    assert (refused.value.status, client.values("local")) == (404, ["0", "1", "2", "3"])
+    asked = client.query("local", 3, unit="counts")
+    assert asked == client.releases("local").query(3, unit="counts")
+
+
 def test_releases_equal_those_of_the_command(service: Service, retired: str, tmp_path: Path) -> None:
     client = service.client("analyst")
     released = client.releases(retired)
-    token = tmp_path / "token"
-    token.write_text(service.tokens["analyst"])
-    token.chmod(0o600)
-    said = command("query", "releases", "--server", service.url, "--token-file", token, "--stream", retired)
-    assert said.returncode == 0 and released.to_csv() == said.stdout
+    assert released.to_csv() == by_command(service, tmp_path, retired)
     assert len(released) >= 3 and repr(released) == f"Releases({len(released)} of central.uniform)"
     last = client.releases(retired, last=2, library="pandas")
     assert isinstance(last.table, pd.DataFrame) and len(last) == 2
@@ -247,6 +284,33 @@ def test_a_feed_goes_on_after_a_restart_and_after_a_crash(tmp_path: Path) -> Non
             next(client.follow("visits", patience=0.01))
         with pytest.raises(tg.ServiceError, match="not available"):
             list(client.follow("visits", wait=0.1))
+    finally:
+        service.kill()
+
+
+def test_a_certificate_is_checked(tmp_path: Path) -> None:
+    certificates = ROOT / "crates/server/tests/server/tls"
+    service = Service(tmp_path / "new", certificates)
+    service.start()
+    try:
+        assert service.url.startswith("https://")
+        for call in (lambda client: client.streams(), lambda client: next(client.follow("visits"))):
+            with pytest.raises(tg.ServiceError, match="certificate is not trusted") as refused:
+                call(service.client(attempts=100))
+            assert refused.value.code == "certificate", "another attempt would not help"
+        context = ssl.create_default_context(cafile=certificates / "authority.pem")
+        # The certificate of the tests does not name the key of its authority, which later versions of Python ask for.
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        client = service.client(context=context)
+        client.create("visits", VISITS, tick=1)
+        with client.follow("visits", patience=PATIENCE) as feed:
+            assert numbers(list(itertools.islice(feed, 3)))
+            waiting = threading.Thread(target=lambda: list(feed))
+            waiting.start()
+            time.sleep(0.1)
+            feed.close()
+            waiting.join(PATIENCE)
+            assert not waiting.is_alive()
     finally:
         service.kill()
 

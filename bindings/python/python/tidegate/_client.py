@@ -453,7 +453,8 @@ def _rows(table: Any, user: str, value: str) -> Iterable[dict[str, Any]]:
         import polars
 
         frame = polars.DataFrame(table)
-        names, chosen = frame.columns, frame.to_dict(as_series=False)
+        names = frame.columns
+        chosen = {name: frame[name].to_list() for name in (user, value) if name in names}
     else:
         import pyarrow
 

@@ -56,6 +56,10 @@ class _Reader:
         self._rest = bytearray()
         self._ready: collections.deque[FeedEvent] = collections.deque()
         self._is_retired = False
+        #: The timestamp of the last release, if that is known.
+        self._last: int | None = None
+        #: The state of a stream that has ended, and since when it is so.
+        self._quiet: tuple[object, float] = (None, 0.0)
         self._failures = 0
         self._unreached: float | None = None
         self._closed = threading.Event()
@@ -81,6 +85,8 @@ class _Reader:
             if self._ready:
                 event = self._ready.popleft()
                 self.position = event.id
+                if event.kind == "release":
+                    self._last = event.t
                 return event
             left = None if until is None else until - time.monotonic()
             if left is not None and left <= 0:
@@ -89,8 +95,8 @@ class _Reader:
                     raise broken.error
                 break
             try:
-                if self._is_retired and self._is_over(left):
-                    self._closed.set()
+                if self._is_retired and not self._has_more(left):
+                    self._end_or_wait(left)
                 elif self._response is None:
                     self._open(left)
                 else:
@@ -208,25 +214,49 @@ class _Reader:
             raise broken.error
         self._closed.wait(rest if left is None else min(rest, max(left, 0.0)))
 
-    def _look_at_status(self, left: float | None) -> bool:
-        """Finds out whether the stream has ended, and returns whether it has published all of it."""
+    def _look_at_status(self, left: float | None) -> dict[str, Any]:
+        """Finds out whether the stream has ended."""
         said = self._ask("", {}, left)
         self._is_retired = said.get("status") == "retired"
-        return self._is_retired and said.get("open") is None and said.get("published") == said.get("version")
+        return said
 
-    def _is_over(self, left: float | None) -> bool:
-        """Whether everything was read of a stream that has ended. Its last releases come a little later than that, so
-        this looks twice.
+    def _has_more(self, left: float | None) -> bool:
+        """Whether something was published that was not read."""
+        release, _, answer = (self.position or "0-0").partition("-")
+        return self._has("releases", int(release), left) or self._has("answers", int(answer), left)
+
+    def _end_or_wait(self, left: float | None) -> None:
+        """Ends the feed of a stream that has ended, or waits for what it still publishes: after its end a stream
+        finishes its open timestamp, and perhaps the one after.
         """
-        for _ in range(2):
-            release, _, answer = (self.position or "0-0").partition("-")
-            if not self._look_at_status(left) or self._has("releases", int(release), left):
-                return False
-            if self._has("answers", int(answer), left):
-                return False
-            if self._closed.wait(0.5 if left is None else min(0.5, max(left, 0.0))):
-                break
-        return True
+        said, now = self._look_at_status(left), time.monotonic()
+        tick, present = said.get("tick"), said.get("timestamp")
+        tick = float(tick) if isinstance(tick, int) else 1.0
+        state = (said.get("version"), said.get("open"), self.position)
+        if state != self._quiet[0]:
+            self._quiet = (state, now)
+        last = self._last_timestamp(left)
+        is_past = last is not None and isinstance(present, int) and present >= last + 3
+        # A release comes a second and a twentieth of a tick late at most.
+        is_quiet = now - self._quiet[1] > 1.05 * tick + 2.0
+        if self._is_retired and said.get("open") is None and (is_past or is_quiet):
+            # What was published since the last look comes first.
+            if not self._has_more(left):
+                self._closed.set()
+            return
+        rest = min(max(tick / 20.0, 0.5), 15.0)
+        self._closed.wait(rest if left is None else min(rest, max(left, 0.0)))
+
+    def _last_timestamp(self, left: float | None) -> int | None:
+        """The timestamp of the last release that was read."""
+        number = int((self.position or "0-0").partition("-")[0])
+        if number > 0 and self._last is None:
+            found = self._ask("/releases", {"after": number - 1, "limit": 1}, left).get("releases")
+            try:
+                self._last = int(found[0]["timestamp"])  # type: ignore[index]
+            except (TypeError, KeyError, IndexError, ValueError):
+                raise ServiceError("the service's answer is not understood: it has no releases", 200) from None
+        return self._last
 
     def _has(self, kind: str, after: int, left: float | None) -> bool:
         """Whether there is something after a number."""

@@ -228,7 +228,10 @@ class Transport:
             try:
                 connection.connect()
             except OSError as error:
-                raise _Again(self.unavailable(error), is_known=True) from None
+                failure = self.unavailable(error)
+                if not is_passing(failure):
+                    raise failure from None
+                raise _Again(failure, is_known=True) from None
             headers = {"Accept": "application/json"}
             if body is not None:
                 headers["Content-Type"] = media_type
@@ -251,6 +254,9 @@ class Transport:
 
     def unavailable(self, error: Exception) -> ServiceError:
         """The error of a connection."""
+        if isinstance(error, ssl.SSLCertVerificationError):
+            reason = self.words(error.verify_message)
+            return ServiceError(f"the service's certificate is not trusted: {reason}", None, "certificate")
         reason = getattr(error, "strerror", None) or type(error).__name__
         return ServiceError(f"the service is not available: {self.words(str(reason))}")
 
@@ -280,7 +286,9 @@ class Transport:
 
 def is_passing(error: ServiceError) -> bool:
     """Whether another attempt may succeed."""
-    return error.status is None or error.status in (408, 429) or error.status >= 500
+    if error.status is None:
+        return error.code != "certificate"
+    return error.status in (408, 429) or error.status >= 500
 
 
 def pause(attempt: int) -> float:
