@@ -3,7 +3,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test python deny parquet demo bench soak accuracy ablation advice audit results coverage fuzz mutants api fmt tools
+.PHONY: help test python sdist spark deny parquet demo bench soak accuracy ablation advice audit results \
+	coverage fuzz mutants api fmt tools
 
 # How long each fuzz target runs.
 FUZZ_SECONDS ?= 30
@@ -61,6 +62,12 @@ test: tools ## check format, lints, tests, examples in the documentation, and it
 python: tools ## install the Python package into a fresh environment under target, and test it against the command
 	@cargo build --quiet -p tidegate-cli
 	@.ci/python
+
+sdist: tools ## build the Python package from its source distribution, in a fresh environment
+	@.ci/python-sdist
+
+spark: tools ## test tg.spark on a local cluster of PySpark; needs Java 17 and the network
+	@.ci/python-spark
 
 deny: tools ## check dependencies by deny.toml, security advisories included; installs cargo-deny, needs the network
 	@cargo deny --version >/dev/null 2>&1 || { \

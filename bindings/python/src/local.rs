@@ -128,6 +128,6 @@ fn shown(
     let stop = Stop::default();
     let mut gathered = Gathered::new(series, &stop);
     let said = only(series)?.answer_queries(&release, population)?;
-    gathered.take(Published { series: 0, user: None, release, said })?;
+    gathered.take(Published { series: 0, user: None, release, population, said })?;
     Ok((Vec::new(), Some(gathered.into_releases(layout, clock, TimeKind::Text, Vec::new()))))
 }

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use tidegate::release::Release;
 use tidegate::series::Series;
-use tidegate::spec::Values;
+use tidegate::spec::{StreamSpec, Values};
 use tidegate_release::Error;
 use tidegate_release::gate::{Published, Reader, Sink, answer_line};
 use tidegate_table::Format;
@@ -18,26 +18,32 @@ use crate::error::Failure;
 use crate::work::Stop;
 
 /// A release, and whose it is.
-struct One {
-    series: usize,
-    user: Option<Arc<str>>,
-    release: Release,
+pub(crate) struct One {
+    pub(crate) series: usize,
+    pub(crate) user: Option<Arc<str>>,
+    pub(crate) release: Release,
+    /// How many users there are, where that is public.
+    pub(crate) population: Option<u64>,
 }
 
 /// Releases of a run, with the answers of its standing queries.
 #[pyclass(frozen, module = "tidegate._tidegate")]
 pub(crate) struct Releases {
-    layout: ReleaseLayout,
-    clock: Clock,
-    times: TimeKind,
-    all: Vec<One>,
-    answers: Vec<String>,
-    notes: Vec<String>,
+    pub(crate) spec: StreamSpec,
+    /// The names of the series, where there are several.
+    pub(crate) names: Vec<String>,
+    pub(crate) layout: ReleaseLayout,
+    pub(crate) clock: Clock,
+    pub(crate) times: TimeKind,
+    pub(crate) all: Vec<One>,
+    pub(crate) answers: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 /// Gathers what a run releases.
 pub(crate) struct Gathered<'a> {
     stop: &'a Stop,
+    spec: StreamSpec,
     values: Option<Values>,
     names: Vec<String>,
     all: Vec<One>,
@@ -47,7 +53,8 @@ pub(crate) struct Gathered<'a> {
 impl<'a> Gathered<'a> {
     pub(crate) fn new(series: &Series, stop: &'a Stop) -> Self {
         let values = series.streams().first().and_then(|stream| stream.values().cloned());
-        Self { stop, values, names: series.names().to_vec(), all: Vec::new(), answers: Vec::new() }
+        let (spec, names) = (series.spec().clone(), series.names().to_vec());
+        Self { stop, spec, values, names, all: Vec::new(), answers: Vec::new() }
     }
 
     pub(crate) fn into_releases(
@@ -57,20 +64,21 @@ impl<'a> Gathered<'a> {
         times: TimeKind,
         notes: Vec<String>,
     ) -> Releases {
-        Releases { layout, clock, times, all: self.all, answers: self.answers, notes }
+        let Self { spec, names, all, answers, .. } = self;
+        Releases { spec, names, layout, clock, times, all, answers, notes }
     }
 }
 
 impl Sink for Gathered<'_> {
     fn take(&mut self, published: Published<'_>) -> Result<(), Error> {
-        let Published { series, user, release, said } = published;
+        let Published { series, user, release, population, said } = published;
         if let Some(values) = &self.values {
             for said in said {
                 let series = self.names.get(series).map(String::as_str);
                 self.answers.push(answer_line(&said, series, release.timestamp, values)?);
             }
         }
-        self.all.push(One { series, user: user.cloned(), release });
+        self.all.push(One { series, user: user.cloned(), release, population });
         Ok(())
     }
 
@@ -80,11 +88,30 @@ impl Sink for Gathered<'_> {
 }
 
 impl Releases {
+    /// The number of the series that is meant; the only one may be left out.
+    pub(crate) fn series_of(&self, name: Option<&str>) -> Result<usize, Failure> {
+        let refused = |problem: String| Err(Error::Spec(format!("series: {problem}")).into());
+        match (name, self.names.as_slice()) {
+            (None, [] | [_]) => Ok(0),
+            (None, names) => refused(format!("there are {}: say which is meant", names.len())),
+            (Some(_), []) => refused("there is one stream only, and it has no name".to_owned()),
+            (Some(name), names) => match names.iter().position(|known| known == name) {
+                Some(number) => Ok(number),
+                None => refused("the spec declares no series of this name".to_owned()),
+            },
+        }
+    }
+
+    /// The releases of a series, in the order of time.
+    pub(crate) fn of_series(&self, series: usize) -> impl DoubleEndedIterator<Item = &One> {
+        self.all.iter().filter(move |one| one.series == series)
+    }
+
     fn text(&self, py: Python<'_>, format: Format) -> Result<String, Failure> {
         py.detach(|| {
             let mut text = String::new();
             self.layout.begin(format, &mut text);
-            for One { series, user, release } in &self.all {
+            for One { series, user, release, .. } in &self.all {
                 let written = self.layout.write_of(*series, release, user.as_deref(), format, &mut text);
                 written.map_err(Error::run)?;
             }
@@ -100,6 +127,24 @@ impl Releases {
         self.all.len()
     }
 
+    /// The full name of the mechanism.
+    #[getter]
+    fn mechanism(&self) -> &'static str {
+        self.spec.mechanism().full_name
+    }
+
+    /// The names of the series, where there are several.
+    #[getter]
+    fn series(&self) -> Vec<&str> {
+        self.names.iter().map(String::as_str).collect()
+    }
+
+    /// How many values the domain has; None for numbers.
+    #[getter]
+    fn domain(&self) -> Result<Option<u32>, Failure> {
+        Ok(self.spec.values()?.map(|values| values.count()))
+    }
+
     /// The names of the columns.
     #[getter]
     fn columns(&self) -> Vec<&'static str> {
@@ -109,6 +154,22 @@ impl Releases {
     /// The releases as the command writes them, in CSV.
     fn to_csv(&self, py: Python<'_>) -> Result<String, Failure> {
         self.text(py, Format::Csv)
+    }
+
+    /// The first lines of that.
+    fn head(&self, py: Python<'_>, lines: usize) -> Result<String, Failure> {
+        py.detach(|| {
+            let mut text = String::new();
+            self.layout.begin(Format::Csv, &mut text);
+            for One { series, user, release, .. } in self.all.iter().take(lines) {
+                let written = self.layout.write_of(*series, release, user.as_deref(), Format::Csv, &mut text);
+                written.map_err(Error::run)?;
+                if text.lines().count() > lines {
+                    break;
+                }
+            }
+            Ok(text.split_inclusive('\n').take(lines + 1).collect())
+        })
     }
 
     /// The releases as the command writes them, a JSON object a line.
@@ -126,7 +187,7 @@ impl Releases {
         // A request, which a producer may leave unanswered.
         drop(requested_schema);
         let mut builder = Builder::new(&self.layout.columns(), &self.times);
-        for One { series, user, release } in &self.all {
+        for One { series, user, release, .. } in &self.all {
             let begins = self.clock.seconds(release.timestamp);
             let added = self.layout.cells(*series, release, user.as_deref(), |cell| builder.push(cell, begins));
             added.map_err(Error::run)?;

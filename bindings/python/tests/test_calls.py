@@ -1,14 +1,17 @@
-"""Long and many calls: Ctrl-C, threads, memory."""
+"""Calls of several threads."""
 
 from __future__ import annotations
 
-import os
-import resource
-import signal
+import contextlib
 import threading
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import polars as pl
+import pyarrow as pa
 import pytest
 from cases import table_for
 
@@ -20,27 +23,6 @@ CENTRAL = {"mechanism": "central.ba", "epsilon": 1, "window": 7, "domain": ["hom
 def many(rows: int) -> pl.DataFrame:
     numbers = pl.int_range(rows, eager=True)
     return pl.DataFrame({"t": numbers // 1_000, "user": numbers % 1_000}).with_columns(value=pl.lit("home"))
-
-
-def test_ctrl_c_stops_a_release_within_a_second_and_spends_nothing() -> None:
-    stream = tg.Stream(CENTRAL)
-    table = many(20_000_000)
-    sent = []
-
-    def interrupt() -> None:
-        time.sleep(0.5)
-        sent.append(time.monotonic())
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=interrupt)
-    thread.start()
-    with pytest.raises(KeyboardInterrupt):
-        stream.release(table)
-    stopped = time.monotonic()
-    thread.join()
-    assert stopped - sent[0] < 1
-    assert stream.budget()[0].last is None
-    assert len(stream.release(many(2_000))) == 2
 
 
 def test_other_threads_go_on_during_a_release() -> None:
@@ -81,14 +63,54 @@ def test_threads_may_share_a_stream() -> None:
     assert len(refused) < 16 and stream.budget()[0].last == max(released) == 15
 
 
-def test_memory_does_not_grow_over_a_thousand_calls() -> None:
-    stream = tg.Stream(CENTRAL)
-    table = many(1_000)
+class InStep:
+    """A table whose second half is read only once all others have been read half."""
 
-    def peak_of(calls: range) -> int:
-        for t in calls:
-            stream.release(table.with_columns(t=pl.lit(t))).to_csv()
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    def __init__(self, barrier: threading.Barrier) -> None:
+        self.barrier = barrier
 
-    warm = peak_of(range(200))
-    assert peak_of(range(200, 1_200)) - warm < 8 << 10
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        first, second = (many(2_000).slice(half * 1_000, 1_000).to_arrow().to_batches()[0] for half in range(2))
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            yield first
+            self.barrier.wait(timeout=60)
+            yield second
+
+        return pa.RecordBatchReader.from_batches(first.schema, batches()).__arrow_c_stream__(requested_schema)
+
+
+def test_streams_in_several_threads_release_at_the_same_time() -> None:
+    barrier = threading.Barrier(4)
+    streams = [tg.Stream(CENTRAL, seed=seed) for seed in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        released = list(pool.map(lambda stream: stream.release(InStep(barrier)), streams))
+    for seed, one in enumerate(released):
+        assert one.to_csv() == tg.Stream(CENTRAL, seed=seed).release(many(2_000)).to_csv()
+
+
+def at_work() -> int:
+    """How many other threads of this process run, or would if a core were free, instead of waiting for a lock."""
+    own, states = str(threading.get_native_id()), []
+    for task in Path("/proc/self/task").iterdir():
+        if task.name != own:
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                states.append((task / "stat").read_text().rpartition(")")[2].split()[0])
+    return states.count("R")
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the states of threads are read from /proc")
+def test_two_threads_release_on_two_cores() -> None:
+    table = many(1_000_000)
+    threads = [threading.Thread(target=tg.Stream(CENTRAL).release, args=(table,)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    samples = []
+    while all(thread.is_alive() for thread in threads):
+        samples.append(at_work())
+        time.sleep(0.005)
+    for thread in threads:
+        thread.join()
+    assert len(samples) > 10
+    # One lock for both would leave one of them waiting at any time.
+    assert sum(count >= 2 for count in samples) > len(samples) / 2

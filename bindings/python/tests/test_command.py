@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 from cases import CASES, Case, case_of, table_for
-from conftest import command, write_spec
+from conftest import ROOT, command, write_spec
 
 import tidegate as tg
 

@@ -76,10 +76,10 @@ def test_bad_data_are_refused_with_row_and_column(table: Any, row: int | None, c
     assert len(stream.release(VISITS)) == 2
 
 
-def test_a_million_rows_with_a_bad_one_name_it() -> None:
+def test_a_million_rows_with_bad_ones_name_the_first() -> None:
     rows, bad = 1_000_000, 765_432
     table = pl.DataFrame({"t": pl.int_range(rows, eager=True) // 10_000, "user": pl.int_range(rows, eager=True)})
-    value = pl.when(pl.col("user") == bad).then(pl.lit("secret")).otherwise(pl.lit("home"))
+    value = pl.when(pl.col("user").is_in([bad, bad + 7])).then(pl.lit("secret")).otherwise(pl.lit("home"))
     with pytest.raises(tg.BadData) as caught:
         tg.Stream(CENTRAL).release(table.with_columns(value=value))
     assert (caught.value.row, caught.value.column) == (bad, "value")

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -313,34 +310,6 @@ def test_a_bad_row_of_a_table_is_named() -> None:
     with pytest.raises(tg.BadData) as caught:
         tg.evaluate(bad, "laplace", 1, domain=(0, 6))
     assert (caught.value.row, caught.value.column) == (7, "t")
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: tg.evaluate("lns", "lpa", 1, repeats=1_000_000),
-        lambda: tg.audit("lpa", runs=10**12),
-        lambda: tg.advise(kind="counts", trust="local", population=10**6, domain=16, epsilon=1, repeats=10**9),
-        lambda: tg.reproduce("ldp-ids-fig5", out="figures", repeats=10**9),
-    ],
-    ids=["evaluate", "audit", "advise", "reproduce"],
-)
-def test_ctrl_c_stops_the_laboratory_within_a_second(call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    sent = []
-
-    def interrupt() -> None:
-        time.sleep(0.7)
-        sent.append(time.monotonic())
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=interrupt)
-    thread.start()
-    with pytest.raises(KeyboardInterrupt):
-        call()
-    stopped = time.monotonic()
-    thread.join()
-    assert stopped - sent[0] < 1
 
 
 def test_other_threads_go_on_during_an_evaluation() -> None:

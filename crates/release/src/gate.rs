@@ -34,6 +34,8 @@ pub struct Published<'a> {
     pub user: Option<&'a Arc<str>>,
     /// The release.
     pub release: Release,
+    /// How many users there are, where that is public.
+    pub population: Option<u64>,
     /// Answers to queries, and events of monitors.
     pub said: Vec<Said<'a>>,
 }
@@ -212,7 +214,7 @@ impl<R: Randomness, S: Sink> Gate<R, S> {
                 Some(stream) => stream.answer_queries(&release, *population)?,
                 None => Vec::new(),
             };
-            self.sink.take(Published { series, user: user.as_ref(), release, said })?;
+            self.sink.take(Published { series, user: user.as_ref(), release, population: *population, said })?;
         }
         Ok(())
     }

@@ -12,6 +12,7 @@
 //! | [`model_file`] | models of sequences in files of their own |
 //! | [`channel`] | the channel of a prior or of a model, as a matrix |
 //! | [`fit`] | models of sequences, learned from a table |
+//! | [`truth`] | the true numbers behind releases, for charts |
 //! | [`warnings`] | warnings that the command and the laboratory share |
 //! | [`files`] | paths, and files that only their owner may read |
 
@@ -26,6 +27,7 @@ pub mod spec;
 pub mod state;
 pub mod timeline;
 pub mod toml_file;
+pub mod truth;
 pub mod warnings;
 
 pub use error::Error;

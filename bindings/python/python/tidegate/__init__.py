@@ -11,43 +11,54 @@ A :class:`Stream` publishes a table; its account says what is left (:meth:`Strea
 (:meth:`Stream.save`, :meth:`Stream.load`).
 """
 
-from . import datasets, oracles
+from . import datasets, oracles, spark
+from ._answers import Answer, MonitorEvent
+from ._channel import Channel, channel
+from ._client import Client, StreamInfo
 from ._device import Device, public_key, sign_policy
-from ._errors import BadData, BadSpec, BadState, BudgetExceeded, Refused, SeededWarning, TidegateError
+from ._errors import BadData, BadSpec, BadState, BudgetExceeded, Refused, SeededWarning, ServiceError, TidegateError
+from ._feed import Feed, FeedEvent
 from ._lab import (
     Advice,
     Audit,
-    Channel,
     Evaluation,
     Reproduction,
     advise,
     audit,
-    channel,
     evaluate,
     experiments,
     reproduce,
 )
+from ._ledger import Ledger, NoisyCounts
 from ._model import Model
 from ._releases import Releases
 from ._rounds import Question
-from ._stream import Central, Local, Mechanism, Scalar, Sequence, Stream, mechanisms
+from ._stream import Budgets, Central, Local, Mechanism, Scalar, Sequence, Stream, mechanisms
 from ._tidegate import Budget
 
 __all__ = [
     "Advice",
+    "Answer",
     "Audit",
     "BadData",
     "BadSpec",
     "BadState",
     "Budget",
     "BudgetExceeded",
+    "Budgets",
     "Central",
     "Channel",
+    "Client",
     "Device",
     "Evaluation",
+    "Feed",
+    "FeedEvent",
+    "Ledger",
     "Local",
     "Mechanism",
     "Model",
+    "MonitorEvent",
+    "NoisyCounts",
     "Question",
     "Refused",
     "Releases",
@@ -55,7 +66,9 @@ __all__ = [
     "Scalar",
     "SeededWarning",
     "Sequence",
+    "ServiceError",
     "Stream",
+    "StreamInfo",
     "TidegateError",
     "advise",
     "audit",
@@ -68,4 +81,5 @@ __all__ = [
     "public_key",
     "reproduce",
     "sign_policy",
+    "spark",
 ]

@@ -66,3 +66,32 @@ class SeededWarning(UserWarning):
     """Randomness comes from a seed, so releases are not private."""
 
     __module__ = "tidegate"
+
+
+class ServiceError(TidegateError):
+    """A service refused a request, cannot be reached, or was not understood.
+
+    ``status`` is the status of its answer, ``code`` its word for the reason and ``message`` its sentence. Errors of
+    events have ``position``, the number of the wrong event, and ``taken``, how many before it were accepted. All are
+    ``None`` where there was no such answer.
+    """
+
+    __module__ = "tidegate"
+
+    def __init__(
+        self,
+        message: str,
+        status: int | None = None,
+        code: str | None = None,
+        position: int | None = None,
+        taken: int | None = None,
+    ) -> None:
+        super().__init__(message, status, code, position, taken)
+        self.message = message
+        self.status = status
+        self.code = code
+        self.position = position
+        self.taken = taken
+
+    def __str__(self) -> str:
+        return self.message

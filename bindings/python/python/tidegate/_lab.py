@@ -9,18 +9,18 @@ import json
 import os
 from collections.abc import Mapping
 from collections.abc import Sequence as List
-from typing import Any, NamedTuple
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from . import _tidegate
 from ._errors import BadSpec
+from ._html import html_table
 from ._keywords import input_of, keywords, listed
-from ._model import Model
 from ._releases import Releases
 from ._stream import Stream
 from ._tables import ArrowTable, in_kind, library_of, readable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Path = str | os.PathLike[str]
 Epsilon = float | str | decimal.Decimal
@@ -75,6 +75,16 @@ class Results:
         warnings = [f"warning: {warning}\n" for warning in self.warnings]
         return (self._report.text + "".join(warnings)).rstrip("\n")
 
+    def _repr_html_(self) -> str:
+        # Columns of tables only: a cell that is a table itself has no place in one.
+        columns = [name for name in self.columns if not any(isinstance(row.get(name), dict) for row in self.rows)]
+        rows = [[row.get(name) for name in columns] for row in self.rows]
+        return html_table(type(self).__name__, columns, rows, [*self._remarks(), *self.warnings])
+
+    def _remarks(self) -> list[str]:
+        """What is said below the table."""
+        return []
+
 
 class Evaluation(Results):
     """The errors of mechanisms, side by side, as :func:`evaluate` returns them.
@@ -90,6 +100,19 @@ class Evaluation(Results):
     def notes(self) -> list[str]:
         """Remarks on the data set."""
         return self._report.notes
+
+    def plot(self, metric: str | None = None, *, ax: Axes | None = None) -> Axes:
+        """Draws a ``metric`` (the first one unless given) over epsilon, the window or the delay: whichever varies, with
+        a line for each mechanism and bars of one standard error. Where nothing varies, mechanisms are side by side.
+
+        Returns the Axes of matplotlib: ``pip install tidegate[plot]``.
+        """
+        from . import _plot
+
+        return _plot.evaluation(self.rows, metric, ax)
+
+    def _remarks(self) -> list[str]:
+        return ["Errors are computed from the true data: do not publish them.", *self.notes]
 
 
 def evaluate(
@@ -226,6 +249,23 @@ class Advice(Results):
         """What another mechanism would need to be the best."""
         return self.answer.get("otherwise")
 
+    def plot(self, *, ax: Axes | None = None) -> Axes:
+        """Draws the error to expect of each mechanism, with its interval, the best first; what each needs, where an
+        error was solved for. Returns the Axes of matplotlib: ``pip install tidegate[plot]``.
+        """
+        from . import _plot
+
+        return _plot.advice(self.rows, self.recommended, None if "ranking" in self.answer else self._solved, ax)
+
+    @property
+    def _solved(self) -> str:
+        """What was solved for."""
+        return next((name for name in ("epsilon", "population") if name in self.columns), "epsilon")
+
+    def _remarks(self) -> list[str]:
+        said = [f"Recommended: {self.recommended}"] if self.recommended else []
+        return said + [text for text in (self.why, self.otherwise) if text]
+
     def spec(self) -> str:
         """The spec of the recommended mechanism in TOML, with comments: :meth:`Stream.from_toml` reads it from a file.
 
@@ -329,6 +369,19 @@ class Audit(Results):
         """The rows of broken promises."""
         return [row for row in self.rows if row["broken"]]
 
+    def plot(self, *, ax: Axes | None = None) -> Axes:
+        """Draws the losses that were found beside what is claimed; broken promises are red. Returns the Axes of
+        matplotlib: ``pip install tidegate[plot]``.
+        """
+        from . import _plot
+
+        return _plot.audit(self.rows, ax)
+
+    def _remarks(self) -> list[str]:
+        if not self.broken:
+            return ["No promise is broken. That proves nothing about what was not tried."]
+        return [f"Broken promises: {len(self.broken)}"]
+
 
 def audit(
     *mechanisms: str,
@@ -367,80 +420,6 @@ def audit(
     )
     report = _tidegate.run_audit(options)
     return Audit(report, json.loads(report.json), any_library())
-
-
-class Channel(NamedTuple):
-    """A channel that answers one symbol, or one batch of them, as :func:`channel` returns it."""
-
-    #: Row x has the probability of each answer for symbol x.
-    matrix: npt.NDArray[np.float64]
-    #: The probability of each symbol.
-    prior: npt.NDArray[np.float64]
-    #: The probability of each answer.
-    output: npt.NDArray[np.float64]
-    #: What an answer may tell.
-    epsilon: float
-    #: What an answer tells an observer who expects the prior: at most epsilon.
-    leakage: float
-    #: The expected distance of the answer from the symbol.
-    cost: float
-    #: The local differential privacy, whatever an observer expects.
-    local_loss: float
-    #: The name of the distance.
-    distance: str
-    #: The same as the command's ``--json`` prints it.
-    json: str
-    #: The same as a table of plain text.
-    text: str
-
-    def __repr__(self) -> str:
-        return self.text.rstrip("\n")
-
-
-def channel(
-    prior: npt.ArrayLike | None = None,
-    *,
-    epsilon: Epsilon,
-    distance: str | npt.ArrayLike | None = None,
-    transitions: npt.ArrayLike | None = None,
-    model: Model | None = None,
-    length: int = 1,
-) -> Channel:
-    """The channel that answers a symbol of a sequence with the least expected distance, as ``tidegate channel`` does.
-
-    An observer who expects the symbol with the probabilities of ``prior`` learns at most ``epsilon`` from the answer.
-    ``distance`` is ``hamming``, ``absolute``, ``squared``, or a matrix with a row for each symbol. With a ``model``, or
-    with ``transitions`` (row x has the probability of each symbol after x), the channel is that of the first batch of
-    ``length`` symbols, whose symbols and answers are sequences; epsilon is for the whole batch.
-
-    >>> import tidegate as tg
-    >>> found = tg.channel([0.5, 0.3, 0.2], epsilon="0.5")
-    >>> found.matrix.shape, found.leakage <= 0.5 + 1e-9
-    ((3, 3), True)
-    """
-    if model is not None and (prior is not None or transitions is not None):
-        raise BadSpec("model: it has a prior and transitions; leave those out")
-    if transitions is not None:
-        if prior is None:
-            raise BadSpec("transitions: a prior is needed, too")
-        model = Model.of(prior, transitions)
-        prior = None
-    elif prior is None and model is None:
-        raise BadSpec("prior: expected the probability of each symbol, or a model")
-    if length != 1 and model is None:
-        raise BadSpec("length: a batch needs a model, or transitions")
-    rows = None if distance is None or isinstance(distance, str) else np.asarray(distance, dtype=object)
-    options = keywords(
-        prior=None if prior is None else np.asarray(prior, dtype=object),
-        epsilon=epsilon,
-        distance=distance if isinstance(distance, str) else None,
-        matrix=rows,
-        length=length,
-    )
-    arrays, numbers, name, text_json, text = _tidegate.channel(options, None if model is None else model._native)
-    weights, matrix, output = arrays
-    reached, leakage, cost, loss = numbers
-    return Channel(matrix, weights, output, reached, leakage, cost, loss, name, text_json, text)
 
 
 class Reproduction(Results):
@@ -529,13 +508,11 @@ def _domain_text(domain: int | List[str] | tuple[float, float] | None) -> str | 
 __all__ = [
     "Advice",
     "Audit",
-    "Channel",
     "Evaluation",
     "Releases",
     "Reproduction",
     "advise",
     "audit",
-    "channel",
     "evaluate",
     "experiments",
     "reproduce",

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from . import _tidegate
 from ._errors import BadSpec
+from ._html import html_table
 from ._keywords import input_of, keywords, plain
 from ._tables import ArrowTable, readable
 
@@ -120,6 +121,11 @@ class Model:
     def __repr__(self) -> str:
         seeded = ", seeded" if self.seeded else ""
         return f"Model({self.symbols} symbols{seeded})"
+
+    def _repr_html_(self) -> str:
+        # Its probabilities may tell about the table that it was learned from.
+        rows: list[tuple[object, ...]] = [("symbols", self.symbols), ("seeded", self.seeded)]
+        return html_table("Markov model", ["property", "value"], rows)
 
 
 def _of_json(text: str) -> Model:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from . import _tidegate
 from ._errors import SeededWarning
+from ._html import html_table
 from ._model import Model
 from ._releases import Releases, Table
 from ._rounds import Rounds
@@ -58,10 +59,8 @@ class Stream(Rounds):
         new_state: bool = False,
         key: Path | None = None,
     ) -> None:
-        given = {name: value for name, value in spec.items() if value is not None}
-        text = json.dumps(given, default=_plain)
         self._native = _tidegate.Stream.from_json(
-            text, seed=seed, state=_path(state), new_state=new_state, key=_path(key)
+            _text(spec), seed=seed, state=_path(state), new_state=new_state, key=_path(key)
         )
         _warn_of(seed, 3 if type(self) is Stream else 4)
 
@@ -142,14 +141,15 @@ class Stream(Rounds):
             users=pairs,
             through=None if end is None else str(end),
         )
-        return Releases(native, library_of(table), self._native.mechanism)
+        columns = {"time": time, "user": user, "value": value, "series_column": series}
+        return Releases(native, library_of(table), self._native.mechanism, columns)
 
-    def budget(self, at: int | None = None) -> list[_tidegate.Budget]:
+    def budget(self, at: int | None = None) -> Budgets:
         """What was spent of the budget of a window, and what is left, before the next timestamp or before ``at``.
 
         There is one for each series and class. Where each user has a ledger, it is that of the user who has least left.
         """
-        return self._native.budget(at)
+        return Budgets(self._native.budget(at))
 
     def save(self, path: Path, *, key: Path | None = None) -> None:
         """Saves the state to a new file, and has every later release saved there before it is returned.
@@ -193,6 +193,19 @@ class Stream(Rounds):
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a stream cannot be copied or pickled, because two copies would spend one budget twice: save it")
+
+
+class Budgets(list[_tidegate.Budget]):
+    """What was spent and what is left: a list, which notebooks show as a table."""
+
+    __module__ = "tidegate"
+
+    def _repr_html_(self) -> str:
+        columns = ("series", "class", "window", "epsilon", "spent", "left", "share left", "users")
+        rows = [
+            (of.series, of.class_, of.window, of.epsilon, of.spent, of.left, of.share_left, of.users) for of in self
+        ]
+        return html_table("Budget", columns, rows)
 
 
 class Central(Stream):
@@ -394,6 +407,16 @@ _OTHERS = {"self", "seed", "state", "new_state", "key", "__class__"}
 
 def _spec(family: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return {"family": family, **{name: value for name, value in given.items() if name not in _OTHERS}}
+
+
+def _text(spec: Mapping[str, Any]) -> str:
+    return json.dumps({name: value for name, value in spec.items() if value is not None}, default=_plain)
+
+
+def given_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A spec in the types that JSON has."""
+    given: dict[str, Any] = json.loads(_text(spec))
+    return given
 
 
 def _path(path: Path | None) -> str | None:

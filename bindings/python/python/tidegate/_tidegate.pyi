@@ -8,6 +8,7 @@ __all__ = [
     "Budget",
     "Dataset",
     "Device",
+    "Ledger",
     "Model",
     "Oracle",
     "Records",
@@ -17,18 +18,24 @@ __all__ = [
     "answer_questions",
     "ask_advice",
     "channel",
+    "curves",
     "datasets",
     "experiments",
     "fit_model",
     "load_dataset",
     "mechanisms",
+    "next_page",
     "open_questions",
     "open_timestamp",
     "public_key",
+    "published",
+    "query_releases",
     "reproduce",
     "run_audit",
     "run_evaluation",
     "sign_policy",
+    "truth_of",
+    "watch_releases",
 ]
 
 @final
@@ -86,6 +93,17 @@ class Device:
     def policy(self) -> str: ...
 
 @final
+class Ledger:
+    def __new__(cls, epsilon: str) -> Ledger: ...
+    def histogram(
+        self, counts: npt.NDArray[np.int64], epsilon: str, contribution: int, replace: bool
+    ) -> tuple[npt.NDArray[np.int64], float]: ...
+    @property
+    def epsilon(self) -> str: ...
+    @property
+    def left(self) -> str: ...
+
+@final
 class Oracle:
     def __new__(cls, kind: str, d: int, epsilon: str) -> Oracle: ...
     def perturb(self, values: npt.NDArray[np.integer], seed: int | None = None) -> npt.NDArray[np.uint8]: ...
@@ -105,7 +123,14 @@ class Releases:
     def __len__(self) -> int: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
     def to_csv(self) -> str: ...
+    def head(self, lines: int) -> str: ...
     def to_ndjson(self) -> str: ...
+    @property
+    def mechanism(self) -> str: ...
+    @property
+    def series(self) -> list[str]: ...
+    @property
+    def domain(self) -> int | None: ...
     @property
     def columns(self) -> list[str]: ...
     @property
@@ -166,6 +191,24 @@ def answer_questions(
 def open_questions(stream: Stream) -> list[str]: ...
 def sign_policy(policy: str, operator: bytes) -> str: ...
 def public_key(operator: bytes) -> bytes: ...
+
+def query_releases(releases: Releases, options: str) -> str: ...
+def watch_releases(releases: Releases, options: str) -> list[str]: ...
+def next_page(page: bytes) -> int | None: ...
+def published(stream: bytes, pages: list[bytes]) -> Releases: ...
+def curves(
+    releases: Releases, series: str | None, values: list[str] | None, most: int
+) -> tuple[
+    npt.NDArray[np.uint64],
+    npt.NDArray[np.int64] | None,
+    list[str],
+    npt.NDArray[np.float64],
+    npt.NDArray[np.float64],
+    npt.NDArray[np.uint8],
+]: ...
+def truth_of(
+    releases: Releases, table: object, options: str, series: str | None, values: list[str]
+) -> npt.NDArray[np.float64]: ...
 
 @final
 class Report:

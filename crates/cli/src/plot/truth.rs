@@ -4,10 +4,8 @@ use std::collections::HashMap;
 use std::io::Read;
 
 use tidegate::spec::InputSpec;
-use tidegate_table::long::LongRow;
-use tidegate_table::scalar::ScalarReader;
+use tidegate_release::truth::Truth;
 use tidegate_table::time::Clock;
-use tidegate_table::wide::LongOrWide;
 use tidegate_table::{Reading, TableError, TableLine};
 
 use super::series::{Line, Quantity, Shown};
@@ -20,37 +18,12 @@ pub(super) struct Gather {
     pub(super) series: Option<String>,
 }
 
-/// The content of a table.
-#[derive(Default)]
-struct Truth {
-    /// By timestamp and value; a number has the empty name.
-    counts: HashMap<(u64, String), f64>,
-    totals: HashMap<u64, f64>,
-}
-
-impl Truth {
-    /// Takes a reading. One that is no number has no place in a chart.
-    fn number(&mut self, t: u64, number: Option<f64>) {
-        if let Some(number) = number.filter(|number| number.is_finite()) {
-            self.counts.insert((t, String::new()), number);
-        }
-    }
-
-    fn count(&mut self, t: u64, value: &str, count: f64) {
-        *self.counts.entry((t, value.trim().to_owned())).or_default() += count;
-        *self.totals.entry(t).or_default() += count;
-    }
-
-    /// The truth behind a release; `None` where the table tells nothing of it.
-    fn of(&self, quantity: Quantity, t: u64, name: &str) -> Option<f64> {
-        let found = self.counts.get(&(t, name.to_owned())).copied();
-        match (quantity, self.totals.get(&t)) {
-            (Quantity::Number, _) => found,
-            // Nobody held this value at a timestamp that others are present at.
-            (Quantity::Count, Some(_)) => Some(found.unwrap_or(0.0)),
-            (Quantity::Frequency, Some(total)) if *total > 0.0 => Some(found.unwrap_or(0.0) / total),
-            _ => None,
-        }
+/// The truth behind a release; `None` where the table tells nothing of it.
+fn behind(truth: &Truth, quantity: Quantity, t: u64, name: &str) -> Option<f64> {
+    match quantity {
+        Quantity::Number => truth.number(t),
+        Quantity::Count => truth.count(t, name),
+        Quantity::Frequency => truth.share(t, name),
     }
 }
 
@@ -69,7 +42,7 @@ impl Shown {
         };
         let quantity = self.quantity;
         for line in &mut self.lines {
-            let of = |t: u64| truth.of(quantity, t, &line.name).map(|number| (t, number));
+            let of = |t: u64| behind(&truth, quantity, t, &line.name).map(|number| (t, number));
             line.truth = line.samples.iter().filter_map(|sample| of(sample.timestamp)).collect();
         }
         if self.lines.iter().any(Line::has_truth) {
@@ -108,12 +81,12 @@ impl Shown {
         while let Some(line) = table.next_line()? {
             let t = timestamp(&line)?;
             match (self.quantity, value) {
-                (Quantity::Number, Some(value)) => truth.number(t, line.finite(value, "a number").ok()),
+                (Quantity::Number, Some(value)) => truth.add_number(t, line.finite(value, "a number").ok()),
                 (Quantity::Number, None) => return Err(table.bad_header("a field value is missing")),
-                (_, Some(value)) => truth.count(t, line.text(value), 1.0),
+                (_, Some(value)) => truth.add_count(t, line.text(value), 1.0),
                 (_, None) => {
                     for (field, name) in header.iter().enumerate().filter(|(_, name)| *name != "t" && *name != "time") {
-                        truth.count(t, name, line.finite(field, "a count")?);
+                        truth.add_count(t, name, line.finite(field, "a count")?);
                     }
                 }
             }
@@ -136,45 +109,10 @@ impl Shown {
                 return Err(Failure::input("the spec declares several series: --series NAME says which is drawn"));
             }
         };
-        let mut truth = Truth::default();
-        let gather = || -> Result<(), TableError> {
-            let table = reading.detect(name, source)?;
-            if self.quantity == Quantity::Number {
-                let mut rows = ScalarReader::from_table(table, reading)?;
-                let parsed = |series, t, text: &str| (series, t, text.trim().parse().ok());
-                while let Some((series, t, number)) = rows.next_text(parsed)? {
-                    if series == drawn {
-                        truth.number(t, number);
-                    }
-                }
-                return Ok(());
-            }
-            match LongOrWide::from_table(table, reading)? {
-                LongOrWide::Long(mut rows) => {
-                    let mut next = || {
-                        rows.next_checked(|LongRow { timestamp, series, value, .. }| {
-                            if series == drawn {
-                                truth.count(timestamp, value, 1.0);
-                            }
-                            Ok(())
-                        })
-                    };
-                    while next()?.is_some() {}
-                }
-                LongOrWide::Wide(mut rows) => {
-                    let names: Vec<String> = rows.labels().map(str::to_owned).collect();
-                    while let Some(row) = rows.next_row()? {
-                        for (name, count) in names.iter().zip(row.counts).filter(|_| row.series == drawn) {
-                            #[allow(clippy::cast_precision_loss)] // a place in a chart
-                            truth.count(row.timestamp, name, count as f64);
-                        }
-                    }
-                }
-            }
-            Ok(())
-        };
-        gather().map_err(Failure::input)?;
-        Ok(truth)
+        let gathered = reading
+            .detect(name, source)
+            .and_then(|table| Truth::gather(table, reading, self.quantity == Quantity::Number, drawn));
+        gathered.map_err(Failure::input)
     }
 
     /// Checks that a clock gives the times of the releases their timestamps. It knows their form and offset then.

@@ -61,7 +61,7 @@ const MUCH: usize = 1 << 16;
 impl Sink for Writer {
     /// Formats a release, and the answers that it brings about.
     fn take(&mut self, published: Published<'_>) -> Result<(), Error> {
-        let Published { series, user, release, said } = published;
+        let Published { series, user, release, said, .. } = published;
         self.begin();
         let (user, format) = (user.map(AsRef::as_ref), self.sinks.format);
         self.shape.write_of(series, &release, user, format, &mut self.text).map_err(Error::run)?;

@@ -74,9 +74,13 @@ impl OracleKind {
     }
 }
 
-/// The number of columns of a domain's Hadamard matrix.
+/// The number of columns of a domain's Hadamard matrix, as far as a number of 32 bits tells it: no oracle has a domain
+/// that large.
 pub(super) const fn columns(domain: u32) -> u32 {
-    domain.saturating_add(1).next_power_of_two()
+    match domain.saturating_add(1).checked_next_power_of_two() {
+        Some(columns) => columns,
+        None => 1 << 31,
+    }
 }
 
 /// The number of buckets with the lowest variance: an integer next to `e^eps + 1`.
@@ -113,6 +117,13 @@ fn subset_support(domain: u32, size: u32, ratio: f64) -> Support {
 mod tests {
     use super::*;
     use crate::oracle::Oracle;
+
+    #[test]
+    fn a_domain_that_no_oracle_has_is_refused_without_a_panic() {
+        for domain in [0, 1 << 31, u32::MAX] {
+            assert!(Oracle::auto(domain, "1".parse().unwrap()).is_err(), "{domain}");
+        }
+    }
 
     #[test]
     fn lengths_are_those_of_the_reports() {
