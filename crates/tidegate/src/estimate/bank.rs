@@ -231,7 +231,11 @@ impl Bank {
         let prior = TUNING.priors();
         let caution: PerModel =
             std::array::from_fn(|m| if TUNING.models[m].is_jump() { 1.0 } else { even[m] / prior[m] });
-        mixture((0..MODELS).map(|m| Component { weight: weights[m], caution: caution[m], belief: belief(m) }))
+        mixture((0..MODELS).map(|m| {
+            let belief = belief(m);
+            let scattered = if TUNING.models[m].scatter > 0.0 { belief.stated } else { 0.0 };
+            Component { weight: weights[m], caution: caution[m], belief: Belief { scattered, ..belief } }
+        }))
     }
 
     /// Empirical Bayes: weights under a prior that half follows what suits all numbers.

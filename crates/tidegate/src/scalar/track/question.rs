@@ -332,7 +332,9 @@ impl Questioner {
     #[allow(clippy::cast_precision_loss)] // published already
     fn unbounded(&self, belief: Belief, forecast: f64, answer: Answer) -> (f64, f64) {
         let mean = if belief.mean.is_finite() { belief.mean } else { self.width / 2.0 };
-        let (estimate, stated) = whole(mean, belief.stated);
+        // Bits hardly tell how far readings scatter.
+        let stated = if self.is_small { belief.stated } else { belief.stated.max(belief.scattered) };
+        let (estimate, stated) = whole(mean, stated);
         let Answer::Noisy(noisy) = answer else { return (estimate, stated) };
         let (noisy, scale, noise) = (noisy as f64, self.noise.scale().as_f64(), self.noise.scale().laplace_variance());
         let alone = stated_variance(self.noise.scale());
