@@ -256,7 +256,6 @@ impl Clock {
         let iso = if every.is_days() {
             Form::Date
         } else {
-            let written = |zone: Offset| if zone == Offset::UTC { "Z".to_owned() } else { zone.to_string() };
             let kept = match self.kept {
                 Some(Zone::Offset(seconds)) => Offset::from_seconds(seconds).ok(),
                 _ => None,
@@ -302,6 +301,17 @@ impl Clock {
     }
 }
 
+/// An offset as tables have it: `+08:00`.
+fn written(zone: Offset) -> String {
+    let seconds = zone.seconds();
+    let (hours, minutes) = (seconds.abs() / 3_600, seconds.abs() / 60 % 60);
+    match (seconds, seconds % 60) {
+        (0, _) => "Z".to_owned(),
+        (_, 0) => format!("{}{hours:02}:{minutes:02}", if seconds < 0 { '-' } else { '+' }),
+        _ => zone.to_string(),
+    }
+}
+
 /// Describes a time with the offset of an earlier run.
 fn as_kept(kept: Zone) -> Expected {
     let offset = match kept {
@@ -311,7 +321,7 @@ fn as_kept(kept: Zone) -> Expected {
                 .into();
         }
         Zone::Offset(0) => "Z (UTC)".to_owned(),
-        Zone::Offset(seconds) => Offset::from_seconds(seconds).map_or_else(|_| String::new(), |zone| zone.to_string()),
+        Zone::Offset(seconds) => Offset::from_seconds(seconds).map_or_else(|_| String::new(), written),
     };
     format!(
         "the offset from UTC of the last run, {offset}: with another one, times would fall into other timestamps of \
@@ -441,6 +451,19 @@ mod tests {
         let before = clock("1mo", Some("2026-03-01")).timestamp("2026-02-28").unwrap_err();
         assert!(before.starts_with("a time from 2026-03-01 on"), "{before}");
         assert_eq!(clock("1y", None).time(u64::MAX).unwrap(), "");
+    }
+
+    #[test]
+    fn a_kept_offset_is_written_like_that_of_a_table() {
+        for offset in ["+08:00", "-03:30", "Z"] {
+            let mut first = clock("1h", None);
+            first.timestamp(&format!("2026-03-01T09:00:00{offset}")).unwrap();
+            let mut next = clock("1h", None);
+            next.keep_zone(first.zone());
+            let time = next.time(492_300).unwrap();
+            assert!(time.starts_with("2026-0") && time.ends_with(&format!(":00:00{offset}")), "{time}");
+            assert_eq!(next.timestamp(&time), Ok(492_300));
+        }
     }
 
     #[test]

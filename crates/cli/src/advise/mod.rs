@@ -187,6 +187,7 @@ enum KindName {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum TrustName {
+    #[value(alias = "device")]
     Local,
     Curator,
 }

@@ -131,6 +131,7 @@ enum Row {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum TrustName {
     /// Nobody but the user's device
+    #[value(alias = "local")]
     Device,
     /// Whoever runs the release
     Curator,

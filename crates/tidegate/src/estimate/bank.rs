@@ -221,16 +221,21 @@ impl Bank {
     pub(super) fn belief(&self, index: usize) -> Belief {
         let number = &self.numbers[index];
         let weights = self.shared_weights(number);
-        Self::mixture(&weights, |m| (number.means[m], number.variances[m]).into())
+        // Several numbers show together which kinds of models suit them. One number alone does not for a long time.
+        let even = if self.numbers.len() == 1 { &TUNING.even_kinds } else { &TUNING.even_models };
+        Self::mixture(&weights, even, |m| (number.means[m], number.variances[m]).into())
     }
 
-    /// Mixture of all models. In stated variances, those that do not jump have equal priors.
-    pub(super) fn mixture(weights: &PerModel, belief: impl Fn(usize) -> Belief) -> Belief {
+    /// Mixture of all models. In stated variances, those that do not jump have these priors.
+    pub(super) fn mixture(weights: &PerModel, even: &PerModel, belief: impl Fn(usize) -> Belief) -> Belief {
         let prior = TUNING.priors();
-        #[allow(clippy::cast_precision_loss)] // a few
-        let even = (MODELS as f64).recip();
-        let caution: PerModel = std::array::from_fn(|m| if TUNING.models[m].is_jump() { 1.0 } else { even / prior[m] });
-        mixture((0..MODELS).map(|m| Component { weight: weights[m], caution: caution[m], belief: belief(m) }))
+        let caution: PerModel =
+            std::array::from_fn(|m| if TUNING.models[m].is_jump() { 1.0 } else { even[m] / prior[m] });
+        mixture((0..MODELS).map(|m| {
+            let belief = belief(m);
+            let scattered = if TUNING.models[m].scatter > 0.0 { belief.stated } else { 0.0 };
+            Component { weight: weights[m], caution: caution[m], belief: Belief { scattered, ..belief } }
+        }))
     }
 
     /// Empirical Bayes: weights under a prior that half follows what suits all numbers.

@@ -12,6 +12,8 @@ pub struct Belief {
     /// Variance to state with a release. It trusts the weights less: noise hides how a number moves below its scale, so
     /// models that the observations can hardly tell apart count alike.
     pub stated: f64,
+    /// Stated variance under the widest scatter that the observations do not exclude; zero if they exclude all.
+    pub scattered: f64,
 }
 
 /// A model in a [`mixture`].
@@ -34,14 +36,17 @@ pub(super) fn mixture(components: impl Iterator<Item = Component> + Clone) -> Be
         mean += component.weight * component.belief.mean;
         all_tempered += tempered(component);
     }
-    let (mut variance, mut stated) = (Part::default(), Part::default());
+    let (mut variance, mut stated, mut scattered) = (Part::default(), Part::default(), 0.0_f64);
     for component in components {
-        let Belief { mean: centre, variance: own, stated: own_stated } = component.belief;
+        let Belief { mean: centre, variance: own, stated: own_stated, scattered: widest } = component.belief;
         let apart = (centre - mean).powi(2);
         variance.add(component.weight, own + apart);
         stated.add(tempered(component) / all_tempered, own_stated + apart);
+        if widest > 0.0 && component.weight > TUNING.significant {
+            scattered = scattered.max(widest + apart);
+        }
     }
-    Belief { mean, variance: variance.mean(), stated: stated.mean() }
+    Belief { mean, variance: variance.mean(), stated: stated.mean(), scattered }
 }
 
 fn tempered(component: Component) -> f64 {
@@ -80,6 +85,6 @@ impl Part {
 impl From<(f64, f64)> for Belief {
     /// A single model, which states its variance with a margin.
     fn from((mean, variance): (f64, f64)) -> Self {
-        Self { mean, variance, stated: TUNING.margin * variance }
+        Self { mean, variance, stated: TUNING.margin * variance, scattered: 0.0 }
     }
 }

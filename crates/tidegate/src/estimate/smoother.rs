@@ -131,7 +131,7 @@ impl Smoothed {
     /// Belief about the number, of which the snapshot has an observation.
     fn number(&self, snapshot: &Snapshot, scatter: &PerModel) -> Belief {
         let number = &snapshot.number;
-        let bank = Bank::mixture(&self.models, |m| {
+        let bank = Bank::mixture(&self.models, &TUNING.even_kinds, |m| {
             let line = &self.lines[m];
             // The observation is worth that of the number itself with a normal noise of this precision.
             let before = number.covariance[0][m] + scatter[m];

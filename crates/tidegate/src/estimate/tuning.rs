@@ -25,6 +25,10 @@ pub(super) struct Tuning {
     pub(super) models: [Model; MODELS],
     /// One for a model with a slope, otherwise zero. Derived from the models.
     pub(super) has_slope: [f64; MODELS],
+    /// Priors of the models that do not jump, where variances are stated: of several numbers, equal ones. Derived.
+    pub(super) even_models: [f64; MODELS],
+    /// The same of a single number: equal ones of walks, of slopes and of scatter, and within each. Derived.
+    pub(super) even_kinds: [f64; MODELS],
     /// Probability that a number changes model, per timestamp. Chosen.
     pub(super) hazard: f64,
     /// Probability that a number changes between the bank and a seasonal model, per timestamp. Chosen.
@@ -140,6 +144,16 @@ pub(super) const TUNING: Tuning = Tuning {
         }
         has_slope
     },
+    even_models: [1.0 / 22.0; MODELS],
+    even_kinds: {
+        let mut even = [1.0 / (3.0 * 8.0); MODELS];
+        let mut model = 12;
+        while model < MODELS {
+            even[model] = if model < 18 { 1.0 / (3.0 * 6.0) } else { 1.0 / (3.0 * 4.0) };
+            model += 1;
+        }
+        even
+    },
     hazard: 1e-3,
     season_hazard: 1e-3,
     season_prior: 0.1,
@@ -164,6 +178,15 @@ pub(super) const TUNING: Tuning = Tuning {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn even_priors_are_those_of_the_models() {
+        let kind = |model: &Model| (model.has_slope(), model.scatter > 0.0);
+        for (at, model) in TUNING.models.iter().enumerate().filter(|(_, model)| !model.is_jump()) {
+            let alike = TUNING.models.iter().filter(|other| !other.is_jump() && kind(other) == kind(model)).count();
+            assert!((TUNING.even_kinds[at] * 3.0 * alike as f64 - 1.0).abs() < 1e-12, "{model:?}");
+        }
+    }
 
     #[test]
     fn slopes_are_those_of_the_models() {

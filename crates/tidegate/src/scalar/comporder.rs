@@ -50,8 +50,7 @@ impl Comporder {
     ) -> Result<Release, ScalarError> {
         let (timestamp, output) = (arrival.reading.timestamp(), frame.output);
         let Some(window) = &mut self.window else {
-            let (noisy, variance) = self.points.publish(arrival, random)?;
-            return Ok(output.release(timestamp, noisy as f64, variance));
+            return self.points.release(arrival, output, random);
         };
         let Arrival { permit, reading, sampled } = arrival;
         let (for_order, for_point) = split(permit, frame.shares.grouping)?;

@@ -23,15 +23,12 @@ impl Laplace {
         Ok(Self { points: Points::new(settings, shares, range)? })
     }
 
-    #[allow(clippy::cast_precision_loss)] // published already
     pub(super) fn push(
         &self,
         arrival: Arrival<'_>,
         frame: Frame<'_>,
         random: &mut impl Randomness,
     ) -> Result<Release, ScalarError> {
-        let timestamp = arrival.reading.timestamp();
-        let (noisy, variance) = self.points.publish(arrival, random)?;
-        Ok(frame.output.release(timestamp, noisy as f64, variance))
+        self.points.release(arrival, frame.output, random)
     }
 }

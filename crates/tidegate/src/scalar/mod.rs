@@ -294,11 +294,12 @@ impl Scalar {
     }
 
     /// Whether the variance of a release tells its whole error. Means hide how far their readings are from each other,
-    /// and a reading that was cut off, or moved into its bucket, how far it was moved.
+    /// and a reading that was cut off, or moved into its bucket or between others, how far it was moved.
     pub fn states_error(&self) -> bool {
         let machine_does = match &self.machine {
             Machine::Track(track) => track.states_error(),
-            _ => matches!(self.kind, ScalarKind::Laplace | ScalarKind::Clamped | ScalarKind::Comporder),
+            Machine::Comporder(comporder) => comporder.window.is_none(),
+            _ => matches!(self.kind, ScalarKind::Laplace | ScalarKind::Clamped),
         };
         machine_does && self.settings.truncation.is_none()
     }

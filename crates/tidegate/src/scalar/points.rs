@@ -2,11 +2,14 @@
 
 use std::ops::RangeInclusive;
 
+use tidegate_kernel::noise::NoiseScale;
 use tidegate_kernel::primitives::Summing;
 use tidegate_kernel::{Permit, Randomness, Sealed};
 
+use super::output::Output;
 use super::settings::{ScalarSettings, Shares};
 use super::{Arrival, ScalarError};
+use crate::release::Release;
 
 /// Adds noise to single readings, and to sums.
 ///
@@ -17,6 +20,22 @@ pub(super) struct Points {
     reduced: Option<Summing>,
     variance: f64,
     reduced_variance: f64,
+    /// Variances to state of readings.
+    stated: f64,
+    reduced_stated: f64,
+}
+
+/// Standard normal quantile of a 95 % interval.
+pub(super) const NORMAL_95: f64 = 1.96;
+
+/// Variance to state of a noisy reading, in grid units: that of the noise, if an interval of 95 % holds at least 92 % of
+/// it. Small noise lies on few points, of which the interval may end just before the last that it needs; it is then as
+/// wide as to reach that.
+pub(super) fn stated_variance(scale: NoiseScale) -> f64 {
+    let (variance, q) = (scale.laplace_variance(), (-1.0 / scale.as_f64()).exp());
+    let farthest = (NORMAL_95 * variance.sqrt()).floor();
+    let beyond = 2.0 * q.powf(farthest + 1.0) / (1.0 + q);
+    if beyond <= 0.08 { variance } else { ((farthest + 1.0) / NORMAL_95).powi(2) * (1.0 + f64::EPSILON) }
 }
 
 impl Points {
@@ -32,7 +51,9 @@ impl Points {
         };
         let variance = full.scale().laplace_variance();
         let reduced_variance = reduced.map_or(variance, |summing| summing.scale().laplace_variance());
-        Ok(Self { full, reduced, variance, reduced_variance })
+        let stated = stated_variance(full.scale());
+        let reduced_stated = reduced.map_or(stated, |summing| stated_variance(summing.scale()));
+        Ok(Self { full, reduced, variance, reduced_variance, stated, reduced_stated })
     }
 
     /// Noisy reading, and its noise variance, in grid units.
@@ -49,6 +70,21 @@ impl Points {
         Ok((summing.publish([(permit, reading)], random)?.into_value(), variance))
     }
 
+    /// Release of a noisy reading.
+    #[inline]
+    #[allow(clippy::cast_precision_loss)] // published already
+    pub(super) fn release(
+        &self,
+        arrival: Arrival<'_>,
+        output: &Output,
+        random: &mut impl Randomness,
+    ) -> Result<Release, ScalarError> {
+        let timestamp = arrival.reading.timestamp();
+        let stated = if arrival.sampled { self.reduced_stated } else { self.stated };
+        let (noisy, _) = self.publish(arrival, random)?;
+        Ok(output.release(timestamp, noisy as f64, stated))
+    }
+
     /// Noisy sum of readings, and its noise variance, in grid units.
     #[inline]
     pub(super) fn publish_sum<'a>(
@@ -62,5 +98,27 @@ impl Points {
     /// Scale of the noise.
     pub(super) fn scale(&self) -> f64 {
         self.full.scale().as_f64()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_kernel::{Epsilon, UNITS_PER_EPSILON};
+
+    use super::*;
+
+    /// Of noise that is 0, 1 or -1 most of the time, the interval of 1.96 deviations may hold 81 % only.
+    #[test]
+    fn stated_intervals_hold_small_noise() {
+        for hundredths in 5..800_u64 {
+            let epsilon = Epsilon::from_units(hundredths * (UNITS_PER_EPSILON / 100)).unwrap();
+            let scale = NoiseScale::calibrated(1, epsilon).unwrap();
+            let stated = stated_variance(scale);
+            let (q, reach) = ((-1.0 / scale.as_f64()).exp(), (NORMAL_95 * stated.sqrt()).floor());
+            let covered = 1.0 - 2.0 * q.powf(reach + 1.0) / (1.0 + q);
+            assert!(covered >= 0.92, "epsilon {epsilon}: {covered}");
+            // At most the variance of a deviation that reaches the next point.
+            assert!(stated == scale.laplace_variance() || reach <= 2.0, "epsilon {epsilon}: {stated}");
+        }
     }
 }

@@ -44,9 +44,13 @@ fn samples_state_an_error_and_their_repetitions_do_not() {
 #[test]
 fn means_of_groups_and_readings_that_are_cut_off_state_no_error() {
     let truncation = r#", "truncation": { "every": 4, "percent": 90 }, "delay": 4"#;
-    for (mechanism, rest, expected) in
-        [("laplace", "", true), ("comporder", "", true), ("pegasus", "", false), ("laplace", truncation, false)]
-    {
+    for (mechanism, rest, expected) in [
+        ("laplace", "", true),
+        ("comporder", "", true),
+        ("comporder", r#", "delay": 2"#, false),
+        ("pegasus", "", false),
+        ("laplace", truncation, false),
+    ] {
         let spec = format!(
             r#"{{ "mechanism": "{mechanism}", "epsilon": 1, "domain": {{ "low": 0, "high": 100 }},
                 "protects": "reading" {rest} }}"#

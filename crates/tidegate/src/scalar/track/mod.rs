@@ -43,6 +43,8 @@ pub(super) struct Track {
     half: usize,
     waiting: VecDeque<(u64, Answer)>,
     snapshots: Vec<Snapshot>,
+    /// Variances of the forecasts of their numbers.
+    forecasts: Vec<f64>,
 }
 
 /// Saved state without the readings; none of it is secret.
@@ -74,6 +76,7 @@ impl Track {
             half: TUNING.most_waiting.min(settings.delay.saturating_add(1)).div_ceil(2) as usize,
             waiting: VecDeque::new(),
             snapshots: Vec::new(),
+            forecasts: Vec::new(),
         })
     }
 
@@ -97,20 +100,22 @@ impl Track {
         let timestamp = reading.timestamp();
         if self.questioner.is_exact() {
             let answer = self.questioner.ask(None, permit, &reading, random)?;
-            releases.push(self.release(timestamp, (0.0, f64::INFINITY).into(), answer, frame.output));
+            let unknown = (0.0, f64::INFINITY).into();
+            releases.push(self.release(timestamp, unknown, f64::INFINITY, answer, frame.output));
             return Ok(());
         }
         let earlier = (frame.settings.delay > 0 && self.waiting.is_empty()).then(|| self.present.clone());
         self.questioner.advance(&mut self.present, timestamp);
-        let answer = self.ask(permit, reading, random)?;
+        let forecast = self.present.belief(0);
+        let answer = self.ask(forecast, permit, reading, random)?;
         self.read(timestamp, answer);
         if frame.settings.delay == 0 {
-            releases.push(self.release(timestamp, self.present.belief(0), answer, frame.output));
+            releases.push(self.release(timestamp, self.present.belief(0), forecast.variance, answer, frame.output));
             return Ok(());
         }
         self.earlier = earlier.or_else(|| self.earlier.take());
         self.waiting.push_back((timestamp, answer));
-        self.keep();
+        self.keep(forecast);
         let is_due = |first: &(u64, Answer)| timestamp - first.0 >= u64::from(frame.settings.delay);
         if self.waiting.front().is_some_and(is_due) || self.waiting.len() >= TUNING.most_waiting as usize {
             let due = self.waiting.iter().take_while(|first| is_due(first)).count();
@@ -122,13 +127,14 @@ impl Track {
     /// Chooses a question about a reading at the present timestamp, and asks it, or holds the reading for a mean.
     fn ask(
         &mut self,
+        forecast: Belief,
         permit: Permit,
         reading: Sealed<i64>,
         random: &mut impl Randomness,
     ) -> Result<Answer, ScalarError> {
         let open = match self.open {
             Some(open) => open,
-            None => match self.questioner.choose(self.present.belief(0), self.asked, self.lost) {
+            None => match self.questioner.choose(forecast, self.asked, self.lost) {
                 Question::Mean(open) => open,
                 question => {
                     self.asked += 1;
@@ -154,22 +160,23 @@ impl Track {
         }
     }
 
-    fn release(&self, timestamp: u64, belief: Belief, answer: Answer, output: &Output) -> Release {
-        let (value, variance) = self.questioner.release(belief, answer);
+    fn release(&self, timestamp: u64, belief: Belief, forecast: f64, answer: Answer, output: &Output) -> Release {
+        let (value, variance) = self.questioner.release(belief, forecast, answer);
         output.release(timestamp, value, variance)
     }
 
     /// Releases the first of those that wait, after one backward pass over all of them.
     fn release_first(&mut self, count: usize, output: &Output, releases: &mut Vec<Release>) {
         let is_regular = count == self.half && self.middle.is_some();
-        for belief in self.present.smooth(&self.snapshots, count) {
+        for (belief, forecast) in self.present.smooth(&self.snapshots, count).into_iter().zip(&self.forecasts) {
             let Some((timestamp, answer)) = self.waiting.pop_front() else { break };
-            releases.push(self.release(timestamp, belief, answer, output));
+            releases.push(self.release(timestamp, belief, *forecast, answer, output));
             if let (false, Some(earlier)) = (is_regular, &mut self.earlier) {
                 self.questioner.read(earlier, timestamp, answer);
             }
         }
         self.snapshots.drain(..count.min(self.snapshots.len()));
+        self.forecasts.drain(..count.min(self.forecasts.len()));
         let middle = self.middle.take();
         self.earlier = if is_regular { middle } else { self.earlier.take() }.filter(|_| !self.waiting.is_empty());
         if self.waiting.len() >= self.half {
@@ -177,8 +184,9 @@ impl Track {
         }
     }
 
-    /// Keeps the beliefs after the last answer, for the smoothing.
-    fn keep(&mut self) {
+    /// Keeps the beliefs before and after the last answer, for the smoothing.
+    fn keep(&mut self, forecast: Belief) {
+        self.forecasts.push(forecast.variance);
         self.snapshots.push(self.present.snapshot());
         if self.snapshots.len() == self.half {
             self.middle = Some(self.present.clone());
@@ -244,8 +252,10 @@ impl Track {
         }
         self.present = estimator.clone();
         for (timestamp, answer) in &waiting {
+            self.questioner.advance(&mut self.present, *timestamp);
+            let forecast = self.present.belief(0);
             self.questioner.read(&mut self.present, *timestamp, *answer);
-            self.keep();
+            self.keep(forecast);
         }
         self.earlier = (!waiting.is_empty()).then_some(estimator);
         (self.asked, self.open, self.lost, self.waiting, self.held) = (asked, open, lost, waiting, held);

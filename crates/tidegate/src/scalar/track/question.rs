@@ -9,11 +9,9 @@ use tidegate_kernel::{Epsilon, MAX_RESPONSE_EPSILON, Permit, Randomness, Sealed}
 
 use super::tuning::TUNING;
 use crate::estimate::{Belief, Estimator, Noise, Prior, bit_update, whole};
+use crate::scalar::points::{NORMAL_95, stated_variance};
 use crate::scalar::settings::ScalarSettings;
 use crate::scalar::{ScalarError, split};
-
-/// Standard normal quantile of a 95 % interval.
-const NORMAL_95: f64 = 1.96;
 
 /// Published answer about a timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -321,23 +319,33 @@ impl Questioner {
             && (!counts || high == low + 1)
     }
 
-    /// Release of a timestamp in grid units, from the belief about its number, and its variance. Its interval of 95 %
-    /// need not reach beyond the domain.
-    pub(super) fn release(&self, belief: Belief, answer: Answer) -> (f64, f64) {
-        let (value, variance) = self.unbounded(belief, answer);
+    /// Release of a timestamp in grid units, and its variance, from the belief about its number and the variance of
+    /// its forecast, which no answer about the number has changed. Its interval of 95 % need not reach beyond the
+    /// domain.
+    pub(super) fn release(&self, belief: Belief, forecast: f64, answer: Answer) -> (f64, f64) {
+        let (value, variance) = self.unbounded(belief, forecast, answer);
         let value = value.clamp(0.0, self.width);
         let farthest = value.max(self.width - value) / NORMAL_95;
         (value, variance.min(farthest * farthest))
     }
 
     #[allow(clippy::cast_precision_loss)] // published already
-    fn unbounded(&self, belief: Belief, answer: Answer) -> (f64, f64) {
+    fn unbounded(&self, belief: Belief, forecast: f64, answer: Answer) -> (f64, f64) {
         let mean = if belief.mean.is_finite() { belief.mean } else { self.width / 2.0 };
-        let (estimate, stated) = whole(mean, belief.stated);
+        // Bits hardly tell how far readings scatter.
+        let stated = if self.is_small { belief.stated } else { belief.stated.max(belief.scattered) };
+        let (estimate, stated) = whole(mean, stated);
         let Answer::Noisy(noisy) = answer else { return (estimate, stated) };
-        let (noisy, scale) = (noisy as f64, self.noise.scale().as_f64());
-        if belief.variance > TUNING.unsure * scale * scale {
-            return (noisy, self.noise.scale().laplace_variance());
+        let (noisy, scale, noise) = (noisy as f64, self.noise.scale().as_f64(), self.noise.scale().laplace_variance());
+        let alone = stated_variance(self.noise.scale());
+        if self.is_exact() {
+            return (noisy, alone);
+        }
+        // The forecast decides first: a belief is also wide where the noise of the reading itself is large, and then
+        // the reading is what must not be released.
+        if forecast > TUNING.unsure * noise && belief.variance > TUNING.unsure * scale * scale {
+            // Noise is not all that is known of the error: a belief far from the reading says that it is large.
+            return (noisy, alone.max(belief.variance + (noisy - mean).powi(2)));
         }
         let most = TUNING.envelope * scale;
         (estimate.clamp(noisy - most, noisy + most), stated)
