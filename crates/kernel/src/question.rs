@@ -72,8 +72,8 @@ pub enum View {
     /// Ranges of consecutive values, given by their starts: ascending, the first at 0.
     Ranges(Vec<u32>),
     /// The symbols of so many timestamps, the last of which is the question's, as one number: `x_1 .. x_w` over `d`
-    /// symbols is `x_1 d^(w-1) + .. + x_w`. A device answers through the channel that its policy and its earlier answers
-    /// determine, never through the oracle, which only says how answers are written and counted.
+    /// symbols is `x_1 d^(w-1) + .. + x_w`. A device answers through the channel that its policy and its earlier
+    /// answers determine, never through the oracle, which only says how answers are written and counted.
     Sequence {
         /// How many symbols, at least one.
         length: u32,

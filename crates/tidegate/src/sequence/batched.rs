@@ -9,9 +9,11 @@
 //!
 //! | sequences `n = d^w` | channel | time for a batch |
 //! | --- | --- | --- |
-//! | up to [`PROGRAMME_LIMIT`], [`Effort::Thorough`](super::effort::Effort::Thorough) | optimum within 1 %, by linear programming | seconds at 256 |
+//! | up to [`PROGRAMME_LIMIT`], [`Effort::Thorough`] | optimum within 1 %, by linear programming | seconds at 256 |
 //! | up to [`CLUSTER_LIMIT`] | [clusters](super::clusters), O(n e^epsilon): 0 to 20 % above | 0.1 s at 1,024 |
 //! | beyond | none: [`BatchChannelError::TooLarge`] names the size | |
+//!
+//! [`Effort::Thorough`]: super::effort::Effort::Thorough
 //!
 //! For any length, [divide](BatchedSettings::part) a batch into parts. They are answered one after the other, each with
 //! its share of epsilon and the belief after the parts before.
@@ -143,8 +145,8 @@ impl Batched {
     /// Creates the mechanism. Mechanisms of many users can share one model.
     ///
     /// # Errors
-    /// [`BatchChannelError::TooLarge`] where more than [`CLUSTER_LIMIT`] sequences would have to be told apart; settings
-    /// that are wrong for [`Crr`](crr::Crr), too.
+    /// [`BatchChannelError::TooLarge`] where more than [`CLUSTER_LIMIT`] sequences would have to be told apart;
+    /// settings that are wrong for [`Crr`](crr::Crr), too.
     pub fn new(model: impl Into<Arc<Model>>, settings: BatchedSettings) -> Result<Self, BatchedError> {
         let model = model.into();
         settings.batch.check(&model)?;

@@ -1,0 +1,124 @@
+//! Creation of streams, and changes of those that exist: queries, monitors, webhooks, retention and status.
+
+use serde::Serialize;
+
+use super::agenda::GROUP;
+use super::handle::{StreamHandle, declaration_of};
+use super::{Service, ServiceError};
+use crate::driver::{DriveError, first_state};
+use crate::store::{NewStream, Status, StoreError, Write, Written};
+use crate::stream::Declaration;
+
+impl Service {
+    /// Creates a stream. If it exists and promises the same, replaces its queries, monitors, webhooks and retention.
+    /// Blocks.
+    ///
+    /// # Errors
+    /// An invalid declaration, or one that changes what the stream promises.
+    pub fn create(&self, declaration: &Declaration) -> Result<(), ServiceError> {
+        self.record(std::slice::from_ref(declaration))?;
+        self.start_stream(&declaration.name)
+    }
+
+    /// Stores declarations: new streams, or other queries, monitors, webhooks and retention of those that exist.
+    pub(super) fn record(&self, declarations: &[Declaration]) -> Result<(), ServiceError> {
+        for group in declarations.chunks(GROUP) {
+            let rows: Vec<_> = group.iter().map(|declaration| self.first_row(declaration)).collect::<Result<_, _>>()?;
+            let writes: Vec<_> = rows.iter().map(|row| Write::Create(row.as_new())).collect();
+            for (declaration, outcome) in group.iter().zip(self.tools.store.commit(&writes)) {
+                self.settle(declaration, outcome)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn first_row(&self, declaration: &Declaration) -> Result<FirstRow, ServiceError> {
+        declaration.check()?;
+        let name = declaration.name.clone();
+        let text = to_json(&name, declaration)?;
+        let mut slot_key = [0; 16];
+        getrandom::fill(&mut slot_key).map_err(|error| ServiceError::Entropy(error.into()))?;
+        let policy = match declaration.policy(slot_key)? {
+            Some(policy) => to_json(&name, &policy.sign(&self.signer)?)?,
+            None => String::new(),
+        };
+        let state = first_state(declaration, 0, self.tools.key.as_deref())?;
+        Ok(FirstRow { name, declaration: text, policy, state })
+    }
+
+    /// Replaces the declaration of a stream that exists already.
+    fn settle(&self, declaration: &Declaration, outcome: Result<Written, StoreError>) -> Result<(), ServiceError> {
+        match outcome {
+            Ok(_) => {}
+            // After an unknown outcome, the store tells what happened.
+            Err(StoreError::Exists(_) | StoreError::Unknown(_)) => {
+                let name = &declaration.name;
+                let found = self.tools.store.stream(name)?;
+                let earlier = declaration_of(&found)?;
+                declaration.follows(&earlier)?;
+                // A stream that is live stays so.
+                let backfill = declaration.backfill && earlier.backfill;
+                let declaration = &Declaration { backfill, ..declaration.clone() };
+                if *declaration != earlier {
+                    let redeclared = self.tools.store.redeclare(name, &to_json(name, declaration)?);
+                    // Even after an error, the driver reads what the store has.
+                    if let Some(handle) = self.handle(name) {
+                        handle.reopen();
+                        self.agenda.wake(name);
+                    }
+                    redeclared?;
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// Sets the status of a stream. Blocks.
+    ///
+    /// # Errors
+    /// An unknown or retired stream.
+    pub fn set_status(&self, stream: &str, status: Status) -> Result<(), ServiceError> {
+        let handle = self.handle(stream).ok_or_else(|| ServiceError::NoStream(stream.to_owned()))?;
+        self.tools.store.set_status(stream, status)?;
+        if status == Status::Running {
+            self.go_live(stream, &handle)?;
+        }
+        handle.update(|view| {
+            view.status_changes += 1;
+            std::mem::replace(&mut view.status, status) != status
+        });
+        self.agenda.wake(stream);
+        Ok(())
+    }
+
+    /// Ends the history of a stream that was declared with `backfill`.
+    fn go_live(&self, stream: &str, handle: &StreamHandle) -> Result<(), ServiceError> {
+        let earlier = declaration_of(&self.tools.store.stream(stream)?)?;
+        if earlier.backfill {
+            let live = Declaration { backfill: false, ..earlier };
+            self.tools.store.redeclare(stream, &to_json(stream, &live)?)?;
+            handle.reopen();
+        }
+        Ok(())
+    }
+}
+
+/// First row of a stream, as [`NewStream`].
+struct FirstRow {
+    name: String,
+    declaration: String,
+    policy: String,
+    state: Vec<u8>,
+}
+
+impl FirstRow {
+    fn as_new(&self) -> NewStream<'_> {
+        NewStream { name: &self.name, declaration: &self.declaration, policy: &self.policy, state: &self.state }
+    }
+}
+
+fn to_json(stream: &str, value: &impl Serialize) -> Result<String, DriveError> {
+    serde_json::to_string(value)
+        .map_err(|error| DriveError::State { stream: stream.to_owned(), problem: error.to_string() })
+}
