@@ -3,10 +3,14 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test python deny parquet demo bench accuracy ablation advice audit results coverage fuzz mutants api fmt tools
+.PHONY: help test python deny parquet demo bench soak accuracy ablation advice audit results coverage fuzz mutants api fmt tools
 
 # How long each fuzz target runs.
 FUZZ_SECONDS ?= 30
+
+# How long `make soak` kills services, on each store, and how many worlds it simulates.
+SOAK_SECONDS ?= 600
+SOAK_WORLDS ?= 10000
 
 # All features but `parquet` of the command, which takes minutes to build: `make parquet` tests that.
 FEATURES := --features tidegate/programme,tidegate-kernel/simulation
@@ -72,6 +76,23 @@ demo: tools ## show the main job on simulated data, in less than a minute after 
 
 bench: tools ## run the benchmarks
 	@cargo bench --workspace $(FEATURES)
+
+soak: tools ## kill services under load for SOAK_SECONDS each, simulate SOAK_WORLDS worlds, and measure capacity
+	@$(stage) 'services that are killed'
+	@cargo build --quiet -p tidegate-cli
+	@TIDEGATE_SOAK=$(SOAK_SECONDS) cargo test --quiet -p tidegate-cli --test cli killed -- --nocapture --test-threads 2
+	@$(stage) 'simulated faults'
+	@TIDEGATE_WORLDS=$(SOAK_WORLDS) cargo test --quiet -p tidegate-server --test server every_invariant -- --nocapture
+	@$(stage) 'memory over many ticks'
+	@TIDEGATE_TICKS=20000 cargo test --quiet -p tidegate-server --test server memory_does_not_grow
+	@$(stage) 'thousands of streams'
+	@cargo bench --quiet -p tidegate-server --bench streams
+	@for store in sqlite postgres; do \
+		$(stage) "reports a second on $$store, in batches of 1,000 and of one"; \
+		TIDEGATE_STORE=$$store cargo bench --quiet -p tidegate-server --bench ingest; \
+		TIDEGATE_STORE=$$store TIDEGATE_REPORTS=1 TIDEGATE_BATCHES=20000 TIDEGATE_CLIENTS=256 \
+			cargo bench --quiet -p tidegate-server --bench ingest; \
+	done
 
 accuracy: tools ## measure the accuracy of track, and write docs/results-track.md; real data from TIDEGATE_DATA
 	@cargo run --quiet --release -p tidegate-cli -- accuracy --output docs/results-track.md

@@ -5,8 +5,15 @@
 //! turns, so other load of the machine affects both.
 //!
 //! `TIDEGATE_BATCHES` sets the batches of a turn (200), `TIDEGATE_REPORTS` the reports in each (1,000), and
-//! `TIDEGATE_CLIENTS` the connections (16). `TIDEGATE_STORE` is the URL of a PostgreSQL database for the service.
+//! `TIDEGATE_CLIENTS` the connections (16). `TIDEGATE_STORE` is the store of the service: `sqlite`, the URL of a
+//! PostgreSQL database, or `postgres`, which starts one.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+#[path = "../tests/server/folder.rs"]
+mod folder;
+#[allow(dead_code)] // what only tests need
+#[path = "../tests/server/postgres.rs"]
+mod postgres;
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -63,10 +70,10 @@ fn reports() -> usize {
 }
 
 /// Starts the service with one stream of long ticks. Returns its address, a token and the question.
-fn start_service(folder: &Path) -> (SocketAddr, ApiToken, OpenQuestion) {
-    let store: Arc<dyn Store> = match std::env::var("TIDEGATE_STORE") {
-        Ok(url) => Arc::new(PostgresStore::open(&url).unwrap()),
-        Err(_) => Arc::new(SqliteStore::open(&folder.join("service")).unwrap()),
+fn start_service(folder: &Path, database: Option<&str>) -> (SocketAddr, ApiToken, OpenQuestion) {
+    let store: Arc<dyn Store> = match database {
+        Some(url) => Arc::new(PostgresStore::open(url).unwrap()),
+        None => Arc::new(SqliteStore::open(&folder.join("service")).unwrap()),
     };
     let tools =
         Tools { store, marks: Arc::new(Marks::default()), key: None, holder: "bench".to_owned(), lease: 60_000 };
@@ -238,7 +245,10 @@ fn main() {
     let (count, clients) = (number("TIDEGATE_BATCHES", 200), number("TIDEGATE_CLIENTS", 16));
     let folder = std::env::temp_dir().join(format!("tidegate-ingest-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    let (service, token, asked) = start_service(&folder);
+    let given = std::env::var("TIDEGATE_STORE").ok().filter(|store| store != "sqlite");
+    let started = (given.as_deref() == Some("postgres")).then(postgres::Postgres::start);
+    let database = started.as_ref().map(postgres::Postgres::url).or(given);
+    let (service, token, asked) = start_service(&folder, database.as_deref());
     let bare = start_bare(folder.clone());
     println!(
         "{count} batches of {} reports of {} bytes a turn, over {clients} connections",

@@ -287,8 +287,10 @@ fn between(random: &mut SeededRandom, low: u64, high: u64) -> Duration {
     Duration::from_millis(low + random.next_word() % (high - low))
 }
 
-/// Until when services are killed.
-const KILLING: Duration = Duration::from_secs(12);
+/// Returns how long services are killed: 12 seconds, or as many as `TIDEGATE_SOAK` says.
+fn killing() -> Duration {
+    Duration::from_secs(std::env::var("TIDEGATE_SOAK").map_or(12, |seconds| seconds.parse().unwrap()))
+}
 
 #[test]
 fn services_that_are_killed_lose_nothing_and_count_nothing_twice() {
@@ -297,7 +299,7 @@ fn services_that_are_killed_lose_nothing_and_count_nothing_twice() {
     let mut kills = 0;
     let total = under_load(&load, 3, 5, |read| {
         let start = Instant::now();
-        while start.elapsed() < KILLING {
+        while start.elapsed() < killing() {
             let serving = load.home.serve();
             thread::sleep(between(random, 100, 900));
             read_on(&load, read);
@@ -318,7 +320,7 @@ fn services_on_postgres_that_are_killed_with_it_lose_nothing_and_count_nothing_t
     let mut kills = 0;
     let total = under_load(&load, 3, 5, |read| {
         let start = Instant::now();
-        while start.elapsed() < KILLING {
+        while start.elapsed() < killing() {
             let serving = load.home.serve();
             thread::sleep(between(random, 100, 900));
             read_on(&load, read);

@@ -1,6 +1,6 @@
 //! `tidegate demo`.
 
-use crate::store::TestFolder;
+use crate::folder::TestFolder;
 use crate::{command, stderr, stdout};
 
 #[test]

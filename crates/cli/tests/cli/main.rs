@@ -9,6 +9,8 @@ mod demo;
 mod device;
 mod exact;
 mod families;
+#[path = "../../../server/tests/server/folder.rs"]
+mod folder;
 #[allow(dead_code)] // the device's tests use the rest
 #[path = "../../../device/tests/device/http_server.rs"]
 mod http_server;
@@ -26,7 +28,6 @@ mod reproduce;
 mod series;
 mod service;
 mod snapshots;
-mod store;
 mod streams;
 mod tables;
 mod timeline;

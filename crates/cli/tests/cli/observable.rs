@@ -12,8 +12,8 @@ use std::process::{Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::folder::TestFolder;
 use crate::service::{Home, Serving};
-use crate::store::TestFolder;
 use crate::{command, run_with_input, stderr, stdout};
 
 /// A table without its released numbers: `value` of a stream of numbers, `count` of a histogram.

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::store::TestFolder;
+use crate::folder::TestFolder;
 use crate::{assert_refused, run, run_with_input, stderr, stdout};
 
 const COUNTS: &str = "t,value,count,variance,freshness,spent,seeded

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::store::TestFolder;
+use crate::folder::TestFolder;
 use crate::{assert_refused, command, run, stderr, stdout};
 
 /// A service that was made by `tidegate init`.

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::store::TestFolder;
+use crate::folder::TestFolder;
 
 /// A server that runs until it is dropped.
 #[derive(Debug)]

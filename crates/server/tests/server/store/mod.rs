@@ -7,43 +7,13 @@ pub(crate) mod differential;
 pub(crate) mod members;
 mod postgres;
 
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use tidegate_device::api::Receipt;
 use tidegate_device::wire::{BatchWriter, ReportId, StreamTag};
 use tidegate_kernel::oracle::{Aggregate, OracleKind};
 use tidegate_kernel::{Cohort, Question, View};
 use tidegate_server::store::{Advance, BatchRejection, Lease, NewStream, OpenQuestion, ReportBatch, Store, StoreError};
 
-/// A temporary folder.
-#[derive(Debug)]
-pub(crate) struct TestFolder(PathBuf);
-
-impl TestFolder {
-    pub(crate) fn new() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("tidegate-store-{}-{number}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.0
-    }
-
-    pub(crate) fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for TestFolder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+pub(crate) use crate::folder::TestFolder;
 
 pub(crate) const DOMAIN: u32 = 8;
 

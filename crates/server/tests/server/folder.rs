@@ -1,4 +1,4 @@
-//! Folders for tests, under the name by which the PostgreSQL of the store's tests knows them.
+//! [`TestFolder`]: a folder of one test.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ impl TestFolder {
     pub(crate) fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("tidegate-cli-{}-{number}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("tidegate-test-{}-{number}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
         Self(path)
