@@ -135,8 +135,8 @@ impl From<MemberError> for Problem {
             MemberError::NoClasses => Self::conflict("no_classes", message),
             MemberError::NoUser => Self::new(StatusCode::NOT_FOUND, "no_user", message),
             MemberError::Class { position, .. } => Self::bad("not_taken", message).at(position, 0),
-            MemberError::Store { changed: 0, error } => error.into(),
-            MemberError::Store { changed, error } => Self::from(error).at(changed, changed),
+            MemberError::Store { changed: 0, error } => (*error).into(),
+            MemberError::Store { changed, error } => Self::from(*error).at(changed, changed),
         }
     }
 }

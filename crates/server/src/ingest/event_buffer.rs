@@ -92,8 +92,8 @@ impl UserKey {
 
 /// Buffers the open ticks' events. They are zeroised on close and never persisted.
 ///
-/// A tick opens only at its beginning. Events sent to a process that has ended are lost, so a tick that may miss some is
-/// not released. With a lateness, a tick stays open for as many further ticks.
+/// A tick opens only at its beginning. Events sent to a process that has ended are lost, so a tick that may miss some
+/// is not released. With a lateness, a tick stays open for as many further ticks.
 #[derive(Debug)]
 pub struct EventBuffer {
     schedule: Schedule,
