@@ -49,7 +49,7 @@ mod tests {
         let text = r#"[{"user": "anna", "class": "high"}, {"user": "bert", "class": null}]"#;
         assert_eq!(parse_class_requests(text.as_bytes(), false).unwrap(), [anna.clone(), bert]);
         let line = br#"{"user": "anna", "class": "high"}"#;
-        assert_eq!(parse_class_requests(line, false).unwrap(), [anna.clone()]);
+        assert_eq!(parse_class_requests(line, false).unwrap(), std::slice::from_ref(&anna));
         assert_eq!(parse_class_requests(line, true).unwrap(), [anna]);
     }
 
