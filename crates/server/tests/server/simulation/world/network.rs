@@ -178,7 +178,7 @@ impl<B: Base> World<B> {
                 let open = buffer.open_timestamps();
                 let open = open.get(self.dice.index(open.len().max(1))).copied();
                 // Others each tick, so that most releases are fresh.
-                if declaration.name == "classes" && open.is_none_or(|open| (open ^ user) % 4 == 0) {
+                if declaration.name == "classes" && open.is_none_or(|open| (open ^ user).is_multiple_of(4)) {
                     continue;
                 }
                 let clock = self.now.saturating_add_signed(process.ahead);
