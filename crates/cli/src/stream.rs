@@ -350,8 +350,8 @@ impl Send {
 }
 
 impl Send {
-    /// Sends a whole tick in each request. Where users may be absent, ticks without lines are sent too: which ones
-    /// these are must not show.
+    /// Sends a whole tick in each request. Where users may be absent, ticks without lines are sent too: nobody must see
+    /// which ones these are.
     fn send_history(&self, history: &str) -> Result<(), Failure> {
         let client = self.server.client(1)?;
         let path = path(&self.name, "/history")?;

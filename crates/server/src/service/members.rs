@@ -28,6 +28,10 @@ pub enum MemberError {
     Store { changed: usize, error: Box<ServiceError> },
 }
 
+fn failed(changed: usize, error: ServiceError) -> MemberError {
+    MemberError::Store { changed, error: Box::new(error) }
+}
+
 /// Class of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserClass {
@@ -58,8 +62,7 @@ impl Service {
         let requests = requests.into_iter().enumerate().map(number).collect::<Result<Vec<_>, _>>()?;
         let (mut changed, mut next) = (0, 0);
         for chunk in requests.chunks(MAX_CHANGES) {
-            let done = self.change_some(stream, &classes, chunk);
-            next = done.map_err(|error| MemberError::Store { changed, error: error.into() })?;
+            next = self.change_some(stream, &classes, chunk).map_err(|error| failed(changed, error))?;
             changed += chunk.len();
         }
         Ok(next)
@@ -91,7 +94,7 @@ impl Service {
     pub fn class_of(&self, stream: &str, user: &str) -> Result<UserClass, MemberError> {
         let classes = self.classes_of(stream)?;
         let found = self.tools.store.members(stream, MemberFilter::User(user));
-        let found = found.map_err(|error| MemberError::Store { changed: 0, error: Box::new(error.into()) })?;
+        let found = found.map_err(|error| failed(0, error.into()))?;
         let member = found.members.first().ok_or(MemberError::NoUser)?;
         let wanted = Membership::wanted(&member.membership);
         let name = |class: u16| classes.all().get(usize::from(class)).map(|class| class.name.clone());
@@ -99,7 +102,7 @@ impl Service {
     }
 
     fn classes_of(&self, stream: &str) -> Result<Classes, MemberError> {
-        let fail = |error: ServiceError| MemberError::Store { changed: 0, error: error.into() };
+        let fail = |error| failed(0, error);
         let overview = self.overview(stream).ok_or_else(|| fail(ServiceError::NoStream(stream.to_owned())))?;
         overview.declaration.classes().map_err(|error| fail(error.into()))?.ok_or(MemberError::NoClasses)
     }
