@@ -8,7 +8,9 @@
 (2, 7)
 
 A :class:`Stream` publishes a table; its account says what is left (:meth:`Stream.budget`), and survives a restart
-(:meth:`Stream.save`, :meth:`Stream.load`).
+(:meth:`Stream.save`, :meth:`Stream.load`). What it published answers questions (:meth:`Releases.query`).
+
+:func:`advise` recommends a mechanism, :func:`evaluate` measures several, and a :class:`Client` uses a running service.
 """
 
 from . import datasets, oracles, spark

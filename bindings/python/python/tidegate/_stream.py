@@ -37,6 +37,9 @@ class Stream(Rounds):
     budget across processes, begun with ``new_state=True``; every release is saved there before it is returned. ``key``
     is the key file of a stream of numbers, whose state holds readings.
 
+    What it returns is a table (:attr:`Releases.table`) that answers questions (:meth:`Releases.query`), finds events
+    (:meth:`Releases.monitor`) and draws itself (:meth:`Releases.plot`), all without budget.
+
     Between two calls a stream holds what a state file does, and no raw value. It cannot be copied or pickled: two
     copies would spend one budget twice.
 
