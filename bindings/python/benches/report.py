@@ -24,8 +24,8 @@ cargo build --release -p tidegate-cli
 python bindings/python/benches/report.py target/release/tidegate
 ```
 
-Each script measures all libraries in one process, one after the other, in CPU seconds, which count all threads. `--help`
-shows its options. Measured on {cores} cores with Python {python}.
+Each script measures all libraries in one process, one after the other, in CPU seconds, which count all threads.
+`--help` shows its options. Measured on {cores} cores with Python {python}.
 
 ## Frequency oracles
 

@@ -83,9 +83,11 @@ fn perturb_part<T: Copy + TryInto<u32>>(
 ) -> Result<(), Failure> {
     let epsilon = oracle.epsilon();
     let random = &mut FreshRandom::new(random).map_err(Error::run)?;
+    // Its window is one row, so each device has the whole budget, once. A ledger for each would cost more than the
+    // report, because a new account asks the operating system for randomness.
+    let mut devices = Ledger::new(epsilon, Window::EVENT);
     for ((row, value), report) in (first..).zip(values).zip(reports.chunks_exact_mut(oracle.report_length())) {
-        let mut ledger = Ledger::new(epsilon, Window::EVENT); // of the device
-        let permit = ledger.spend(0, epsilon).map_err(Error::run)?;
+        let permit = devices.spend(row as u64, epsilon).map_err(Error::run)?;
         // No domain contains the largest number.
         let value = (*value).try_into().unwrap_or(u32::MAX);
         oracle.perturb_into(permit, value, random, report).map_err(|error| match error {
