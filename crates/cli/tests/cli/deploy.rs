@@ -65,8 +65,8 @@ fn metrics_of_a_service() -> (BTreeSet<String>, BTreeSet<String>) {
     let serving = home.serve();
     await_ready(&serving);
     let text = ask(&serving.url, "/metrics", "");
-    assert!(text.contains("tidegate_memory_bytes ") && text.contains("tidegate_open_files "), "{text}");
-    assert!(text.contains("tidegate_store_bytes ") && text.contains("tidegate_most_open_files "), "{text}");
+    assert!(text.contains("tidegate_memory_bytes{} ") && text.contains("tidegate_open_files{} "), "{text}");
+    assert!(text.contains("tidegate_store_bytes{} ") && text.contains("tidegate_most_open_files{} "), "{text}");
     assert!(text.contains("tidegate_stream_status{stream=\"visits\",status=\"running\"} 1"), "{text}");
     assert_eq!(serving.terminate().0, Some(0));
     let (shown, labels) = exposed(&text);

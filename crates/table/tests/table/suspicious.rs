@@ -15,7 +15,7 @@ fn release(timestamp: u64) -> Release {
         timestamp,
         statistic: Histogram { frequencies: vec![0.75, 0.25], variances: vec![0.5, 0.5] }.into(),
         freshness: Freshness::Fresh,
-        spent: Spent::Nothing,
+        spent: Spent::Everyone("1".parse().unwrap()),
         reports: 0,
         seeded: false,
     }

@@ -85,9 +85,9 @@ fn reports_become_a_release_in_every_format() {
     let csv = server.get(Some(Role::Analyst), &format!("{path}&format=csv"));
     assert_eq!(csv.media_type(), "text/csv");
     let lines: Vec<_> = csv.text.lines().collect();
-    assert_eq!((lines.len(), lines[0]), (5, "t,time,value,frequency,variance,freshness,spent,seeded"));
+    assert_eq!((lines.len(), lines[0]), (5, "t,time,value,frequency,variance,freshness,spent,seeded,suspicious"));
     assert!(lines[3].starts_with(&format!("{timestamp},{time},shop,")), "{}", lines[3]);
-    assert!(lines[3].ends_with(",fresh,10,false"), "{}", lines[3]);
+    assert!(lines[3].ends_with(",fresh,10,false,"), "{}", lines[3]);
     let ndjson = server.get(Some(Role::Analyst), &format!("{path}&format=ndjson"));
     assert_eq!((ndjson.media_type(), ndjson.text.lines().count()), ("application/x-ndjson", 4));
     let row: Value = serde_json::from_str(ndjson.text.lines().nth(2).unwrap()).unwrap();
