@@ -300,8 +300,8 @@ impl StreamRow {
         Ok(())
     }
 
-    /// Moves to a later version under a new epoch that nobody holds. The numbers of records that the versions in between
-    /// may have published are left out.
+    /// Moves to a later version under a new epoch that nobody holds. The numbers of records that the versions in
+    /// between may have published are left out.
     pub(super) fn replace_state(&mut self, version: u64) -> Result<(), StoreError> {
         if version <= self.version {
             return self.stale();

@@ -83,8 +83,8 @@ pub(super) fn find_stream_for_update(connection: &mut Connection, stream: &str) 
 pub(super) fn update_stream(connection: &mut Connection, row: &StreamRow) -> Result<(), Fault> {
     connection.execute(
         "UPDATE tidegate.streams SET declaration = $2, policy = $3, status = $4, epoch = $5, holder = $6, until = $7,
-             version = $8, published = $9, releases = $10, answers = $11, open = $12, releases_kept = $13, answers_kept = $14,
-             sum = $15
+             version = $8, published = $9, releases = $10, answers = $11, open = $12, releases_kept = $13,
+             answers_kept = $14, sum = $15
          WHERE number = $1",
         &[
             &row.number,
