@@ -102,6 +102,7 @@ impl Points {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::float_cmp)]
 mod tests {
     use tidegate_kernel::{Epsilon, UNITS_PER_EPSILON};
 
