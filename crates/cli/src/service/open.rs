@@ -82,12 +82,7 @@ pub(crate) fn tools(config: &Config) -> Result<Tools, Failure> {
 }
 
 /// Returns the service's identity as a lease holder. It is stable, so a restarted service does not wait for its own
-<<<<<<< HEAD
-/// lease. The folder is locked, and a copy of it is refused until its marks are adopted, under a [new
-/// name](new_holder).
-=======
 /// lease. The folder is locked. A copy of it is refused until its marks are adopted, under a [new name](new_holder).
->>>>>>> h/ops
 fn holder(state: &Path) -> Result<String, Failure> {
     let path = state.join(HOLDER);
     if let Some(name) = read_key(&path)? {
