@@ -485,7 +485,7 @@ mod tests {
             assert_eq!(refused(every, earlier, time), None, "{earlier} {time}");
         }
         for (every, earlier, time, why) in [
-            ("1h", "2026-03-01T09:00+01:00", "2026-03-02T09:00Z", "the last run, +01:"),
+            ("1h", "2026-03-01T09:00+01:00", "2026-03-02T09:00Z", "the last run, +01:00:"),
             ("1h", "2026-03-01T09:00Z", "2026-03-02T09:00+01:00", "the last run, Z (UTC):"),
             ("1h", "2026-03-01T09:00Z", "2026-03-02T09:00", "the last run, Z (UTC):"),
             ("1d", "2026-03-01", "1772409600", "without an offset from UTC, like those of the last run"),

@@ -140,15 +140,18 @@ fn the_state_keeps_the_offset_of_times() {
     released(&format!("{arguments} --new-state"), first);
     for time in ["2026-03-02T08:00Z", "2026-03-02T08:00", "2026-03-02", "1772438400"] {
         let other = run_with_input(&arguments, format!("t,user,value\n{time},ann,home\n").as_bytes());
-        let why = "line 2, field \"t\": expected the offset from UTC of the last run, +01: with another one, times \
+        let why = "line 2, field \"t\": expected the offset from UTC of the last run, +01:00: with another one, times \
                    would fall into other timestamps of the same budget; convert all times to it";
         assert_refused(&other, why);
     }
     let through = run_with_input(&format!("{arguments} --through 2026-03-05T00:00Z"), b"t,user,value\n");
-    assert_refused(&through, "--through: expected the offset from UTC of the last run, +01");
+    assert_refused(&through, "--through: expected the offset from UTC of the last run, +01:00");
     // A run without times keeps it.
     released(&format!("{arguments} --through 2026-03-02T00:00+01:00"), "t,user,value\n");
-    assert_refused(&run_with_input(&arguments, b"t,user,value\n2026-03-03T08:00Z,ann,home\n"), "of the last run, +01");
+    assert_refused(
+        &run_with_input(&arguments, b"t,user,value\n2026-03-03T08:00Z,ann,home\n"),
+        "of the last run, +01:00",
+    );
     released(&arguments, "t,user,value\n2026-03-03 08:00:00+0100,ann,home\n");
     std::fs::remove_dir_all(folder).unwrap();
 }
