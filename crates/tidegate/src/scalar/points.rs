@@ -109,10 +109,10 @@ mod tests {
 
     /// Of noise that is 0, 1 or -1 most of the time, the interval of 1.96 deviations may hold 81 % only.
     #[test]
-    fn stated_intervals_hold_small_noise() {
+    fn stated_intervals_hold_small_noise() -> Result<(), Box<dyn std::error::Error>> {
         for hundredths in 5..800_u64 {
-            let epsilon = Epsilon::from_units(hundredths * (UNITS_PER_EPSILON / 100)).unwrap();
-            let scale = NoiseScale::calibrated(1, epsilon).unwrap();
+            let epsilon = Epsilon::from_units(hundredths * (UNITS_PER_EPSILON / 100))?;
+            let scale = NoiseScale::calibrated(1, epsilon)?;
             let stated = stated_variance(scale);
             let (q, reach) = ((-1.0 / scale.as_f64()).exp(), (NORMAL_95 * stated.sqrt()).floor());
             let covered = 1.0 - 2.0 * q.powf(reach + 1.0) / (1.0 + q);
@@ -120,5 +120,6 @@ mod tests {
             let needed = NORMAL_95 * stated.sqrt() - reach < 1e-9;
             assert!(needed || stated <= scale.laplace_variance(), "epsilon {epsilon}: {stated}");
         }
+        Ok(())
     }
 }
