@@ -28,7 +28,7 @@ pub(super) struct Points {
 /// Standard normal quantile of a 95 % interval.
 pub(super) const NORMAL_95: f64 = 1.96;
 
-/// Variance to state of a noisy reading, in grid units: that of the noise, if an interval of 95 % holds at least 92 % of
+/// Variance to state of a noisy reading, in grid units: that of the noise, if an interval of 95 % holds 92 % of
 /// it. Small noise lies on few points, of which the interval may end just before the last that it needs; it is then as
 /// wide as to reach that.
 pub(super) fn stated_variance(scale: NoiseScale) -> f64 {
