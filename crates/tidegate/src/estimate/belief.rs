@@ -42,7 +42,7 @@ pub(super) fn mixture(components: impl Iterator<Item = Component> + Clone) -> Be
         let apart = (centre - mean).powi(2);
         variance.add(component.weight, own + apart);
         stated.add(tempered(component) / all_tempered, own_stated + apart);
-        if widest > 0.0 && component.weight > TUNING.significant {
+        if widest > 0.0 && tempered(component) / all_tempered > TUNING.significant {
             scattered = scattered.max(widest + apart);
         }
     }
