@@ -193,7 +193,7 @@ impl Query {
     fn releases(&self, client: &Client, stream: &str, spec: &StreamSpec, epoch: u64) -> Result<(), Failure> {
         let times = spec.input().every.map_or_else(Clock::default, |every| Clock::of_ticks(every, epoch));
         let mut shape = ReleaseLayout::of_collector(spec).map_err(Failure::run)?.with_clock(times);
-        let is_of_devices = matches!(spec, StreamSpec::Local(_));
+        let is_of_devices = matches!(spec, StreamSpec::Local(_) | StreamSpec::Sequence(_));
         if is_of_devices {
             shape = shape.with_suspicions();
         }

@@ -46,8 +46,8 @@ fn released_symbols_are_counted_and_state_no_variance() {
 
     let csv = server.get(Some(Role::Analyst), &format!("{path}&format=csv")).text;
     let lines: Vec<_> = csv.lines().collect();
-    assert_eq!((lines.len(), lines[0]), (3, "t,value,count,variance,freshness,spent,seeded"));
-    assert!(lines[1].starts_with(&format!("{at},in,")) && lines[1].ends_with(",,fresh,4,false"), "{}", lines[1]);
+    assert_eq!((lines.len(), lines[0]), (3, "t,value,count,variance,freshness,spent,seeded,suspicious"));
+    assert!(lines[1].starts_with(&format!("{at},in,")) && lines[1].ends_with(",,fresh,4,false,"), "{}", lines[1]);
     // A count is no estimate, so nothing is asked of it.
     let query = server.post_json(Role::Analyst, "/v1/streams/rooms/query", &json!({ "value": "in" }));
     query.refuses(409, "no_estimate");

@@ -29,7 +29,7 @@ impl<B: Base> World<B> {
             if self.dice.chance(1, 4) {
                 let class = u16::try_from(self.dice.index(3 * WINDOWS.len())).unwrap();
                 let class = (class > 0).then_some(class % 2);
-                let (user, is_slow) = (self.dice.below(USERS), self.dice.chance(1, 2));
+                let (user, is_slow) = (self.dice.below(USERS), self.dice.chance(3, 4));
                 self.change = Some(Change { user, class, is_slow, read: None });
             }
             return;
