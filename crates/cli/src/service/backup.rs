@@ -213,7 +213,8 @@ fn restore(config: &Config, from: &Path) -> Result<(), Failure> {
             "older",
             format_args!(
                 "stream {stream} is at version {version}, but version {marked} was published: the service refuses to \
-                 start with it; put a later backup in place, or: tidegate restore --begin-anew {stream}"
+                 start with it; put a later backup in place, or: tidegate restore --config {} --begin-anew {stream}",
+                config.file
             ),
         );
     }

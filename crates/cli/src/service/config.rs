@@ -33,6 +33,8 @@ pub(crate) const LISTEN: &str = "127.0.0.1:8420";
 /// The configuration of a service.
 #[derive(Debug)]
 pub(crate) struct Config {
+    /// The file that it was read from, for advice.
+    pub(crate) file: String,
     /// Address to listen on.
     pub(crate) listen: SocketAddr,
     pub(crate) tls: Option<TlsFiles>,
@@ -326,6 +328,7 @@ impl Config {
         let tls = tls.map(|tls| TlsFiles { certificate: folder.join(tls.certificate), key: folder.join(tls.key) });
         let webhook_secret = webhook_secret.map(|path| folder.join(path));
         Ok(Self {
+            file: name.to_owned(),
             listen,
             tls,
             store: place,

@@ -306,7 +306,7 @@ fn marks(config: &Config, found: Option<Vec<Stored>>, findings: &mut Findings) {
         // Ignore a stream that is neither in the store nor declared.
         let is_wanted = older.version > 0 || config.streams.iter().any(|stream| stream.name == older.stream);
         let verdict = if is_wanted { Verdict::Fail } else { Verdict::Warn };
-        findings.add("marks", verdict, format!("{older}: {}", open::OLDER));
+        findings.add("marks", verdict, format!("{older}: {}", open::older(config)));
     }
     // After the clock was set back, no timestamp opens until it catches up.
     let now = tidegate_server::service::now();

@@ -33,23 +33,28 @@ pub(crate) fn marks(config: &Config, store: &dyn Store) -> Result<Marks, Failure
 /// Explains what to do about unusable marks.
 pub(crate) fn refused(config: &Config, error: &MarkError) -> Failure {
     let advice = match error {
-        MarkError::InUse => "another service runs with this state; stop it first",
-        MarkError::Damaged(_) | MarkError::Missing { .. } => {
+        MarkError::InUse => "another service runs with this state; stop it first".to_owned(),
+        MarkError::Damaged(_) | MarkError::Missing { .. } => format!(
             "they tell what was published, and so what was spent; if this is a move to another place, and the store is \
-             the latest there is, tell so by `tidegate restore --adopt-marks`; see \"Backup and restore\" in \
-             docs/operations.md"
-        }
-        MarkError::Older(_) => OLDER,
+             the latest there is, tell so by `tidegate restore --config {} --adopt-marks`; see \"Backup and restore\" \
+             in docs/operations.md",
+            config.file
+        ),
+        MarkError::Older(_) => older(config),
         _ => return Failure::run(format_args!("{}: {error}", config.state.display())),
     };
     Failure::run(format_args!("{}: {error}: {advice}", config.state.display()))
 }
 
 /// What to do about a store that is older than the marks.
-pub(crate) const OLDER: &str = "what it would release next was not paid for by what it knows. Put the latest store \
-                                back; or, where there is none, let the stream begin anew by `tidegate restore \
-                                --begin-anew STREAM`, which leaves its window out; see \"Backup and restore\" in \
-                                docs/operations.md";
+pub(crate) fn older(config: &Config) -> String {
+    format!(
+        "what it would release next was not paid for by what it knows. Put the latest store back; or, where there is \
+         none, let the stream begin anew by `tidegate restore --config {} --begin-anew STREAM`, which leaves its \
+         window out; see \"Backup and restore\" in docs/operations.md",
+        config.file
+    )
+}
 
 /// Reads the key that encrypts readings held back.
 pub(crate) fn vault_key(config: &Config) -> Result<VaultKey, Failure> {

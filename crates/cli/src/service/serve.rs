@@ -131,7 +131,8 @@ impl Prepared {
             let listener = |listener| tokio::net::TcpListener::from_std(listener).map_err(Failure::run);
             Listeners { main: listener(main)?, monitoring: monitoring.map(listener).transpose()? }
         };
-        let service = Service::start(tools, service_settings, &config.streams, telemetry.clone()).map_err(explain)?;
+        let service = Service::start(tools, service_settings, &config.streams, telemetry.clone())
+            .map_err(|error| explain(&config, error))?;
         let settings = HttpSettings {
             tokens: config.tokens.clone(),
             tls: config.tls.clone(),
@@ -189,9 +190,11 @@ fn unknown_clock(unknown: UnknownClock) -> Failure {
 }
 
 /// Explains why a service does not start.
-fn explain(error: ServiceError) -> Failure {
+fn explain(config: &Config, error: ServiceError) -> Failure {
     match error {
-        ServiceError::Drive(error @ DriveError::Older { .. }) => Failure::run(format_args!("{error}. {}", open::OLDER)),
+        ServiceError::Drive(error @ DriveError::Older { .. }) => {
+            Failure::run(format_args!("{error}. {}", open::older(config)))
+        }
         ServiceError::Declaration(error) => Failure::input(error),
         error => Failure::run(error),
     }

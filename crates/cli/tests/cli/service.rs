@@ -420,7 +420,8 @@ fn an_old_backup_is_refused_and_its_stream_begins_anew_after_its_window() {
     assert!(stderr(&restored).contains("older: stream visits is at version"), "{}", stderr(&restored));
     let refused = home.run("serve");
     assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
-    assert!(stderr(&refused).contains("tidegate restore --begin-anew"), "{}", stderr(&refused));
+    let advice = format!("tidegate restore --config {} --begin-anew", home.config().display());
+    assert!(stderr(&refused).contains(&advice), "{}", stderr(&refused));
     assert!(stdout(&home.run("doctor")).contains("fail marks"), "{}", stdout(&home.run("doctor")));
     // The later one is fine.
     let later = restore(&late);
@@ -469,7 +470,10 @@ fn marks_that_are_a_copy_are_refused_until_their_operator_knows_better() {
     fs::rename(&copy, &marks).unwrap();
     let refused = home.run("serve");
     assert_eq!(refused.status.code(), Some(1));
-    assert!(stderr(&refused).contains("--adopt-marks"), "{}", stderr(&refused));
+    let advice = format!("`tidegate restore --config {} --adopt-marks`", home.config().display());
+    assert!(stderr(&refused).contains(&advice), "{}", stderr(&refused));
+    let examined = home.run("doctor");
+    assert!(stdout(&examined).contains(&advice), "{}", stdout(&examined));
     fs::remove_file(&marks).unwrap();
     assert!(stderr(&home.run("serve")).contains("there are no high-water marks"));
     let holder = || fs::read_to_string(home.folder.file("home/state/holder")).unwrap();
