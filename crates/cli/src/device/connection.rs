@@ -137,6 +137,9 @@ pub(crate) fn explain(error: ClientError) -> Failure {
         | ClientError::OperatorKey
         | ClientError::Authorities(_)
         | ClientError::Stream => Failure::input(error),
+        ClientError::Refused { status: 401, .. } => {
+            Failure::run(format_args!("{error}: --token-file FILE, or the variable TIDEGATE_TOKEN, tells the token"))
+        }
         error => Failure::run(error),
     }
 }

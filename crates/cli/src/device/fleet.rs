@@ -23,7 +23,9 @@ use tidegate_device::{PreparedQuestion, RefusalReason};
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::{Epsilon, Ledger, SeededRandom, Window};
 use tidegate_lab::city::City;
-use tidegate_lab::{CountStream, DataStream, datasets};
+use tidegate_lab::datasets::{self, DatasetError};
+use tidegate_lab::{CountStream, DataStream};
+use tidegate_table::TableError;
 
 use super::connection::Connection;
 use super::polling::Polling;
@@ -107,6 +109,9 @@ fn batch_size(text: &str) -> Result<NonZeroUsize, String> {
     text.parse().ok().filter(within).ok_or_else(|| format!("expected a whole number from 1 to {MAX_REPORTS}"))
 }
 
+/// The form of a table of counts; the names are an example.
+const FORM: &str = "a table t,home,work,away of counts, with a column for each value";
+
 /// Default number of simulated days.
 const DAYS: NonZeroU32 = NonZeroU32::MIN.saturating_add(6);
 
@@ -145,7 +150,8 @@ impl Fleet {
         let domain = policy.protects.domain;
         if u32::try_from(stream.domain()) != Ok(domain) {
             return Err(Failure::input(format_args!(
-                "--dataset: {} has {} values, but the stream has {domain}",
+                "--dataset: {} has {} values, but the stream has {domain}: name a stream of counts that fits, as in \
+                 --dataset FILE, {FORM}",
                 stream.name(),
                 stream.domain()
             )));
@@ -186,6 +192,10 @@ impl Fleet {
                 other.name(),
                 other.kind()
             ))),
+            // Its advice is to options that this command lacks.
+            Err(DatasetError::Table(TableError::Header { file, expected })) if expected.contains("--") => {
+                Err(Failure::input(format_args!("--dataset: {file}, line 1: expected {FORM}")))
+            }
             Err(error) => Err(cannot_load(&self.dataset, error).into()),
         }
     }

@@ -14,6 +14,8 @@ use crate::failure::Failure;
 /// How a table of single rows is gathered.
 pub(super) struct Gather {
     pub(super) input: InputSpec,
+    /// Whether a spec names the columns.
+    pub(super) has_spec: bool,
     /// The series that is drawn.
     pub(super) series: Option<String>,
 }
@@ -96,7 +98,7 @@ impl Shown {
 
     /// Reads a table as `tidegate release` does, and gathers its rows by timestamp.
     fn gathered(&self, name: &str, source: impl Read, gather: &Gather) -> Result<Truth, Failure> {
-        let Gather { input, series } = gather;
+        let Gather { input, series, has_spec } = gather;
         let mut reading = Reading::of(input).map_err(Failure::input)?;
         self.agree(&mut reading.clock)?;
         let drawn = match (input.split().map_err(Failure::input)?, series) {
@@ -112,7 +114,17 @@ impl Shown {
         let gathered = reading
             .detect(name, source)
             .and_then(|table| Truth::gather(table, reading, self.quantity == Quantity::Number, drawn));
-        gathered.map_err(Failure::input)
+        gathered.map_err(|error| match error {
+            // Its advice is to options that this command lacks.
+            TableError::Header { file, expected } if expected.contains("--") => Failure::input(format_args!(
+                "{file}, line 1: the columns are not called as in {}",
+                match has_spec {
+                    true => "the spec: --spec must name the spec of the release",
+                    false => "t,value or t,user,value: use --spec, which names the columns",
+                }
+            )),
+            error => Failure::input(error),
+        })
     }
 
     /// Checks that a clock gives the times of the releases their timestamps. It knows their form and offset then.

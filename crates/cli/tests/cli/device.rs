@@ -17,6 +17,7 @@ use tidegate_kernel::oracle::{Aggregate, OracleKind};
 use tidegate_kernel::{Cohort, Question, SLOTS, View, Window};
 use tidegate_lab::city::City;
 
+use crate::folder::TestFolder;
 use crate::http_server::{Answer, Request, Server};
 use crate::{assert_refused, command, run, stderr, stdout};
 
@@ -328,6 +329,12 @@ fn what_devices_are_given_is_checked_before_anything_is_sent() {
         SigningKey::from_bytes(&[8; 32]).verifying_key().to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     refused(&url, &other, "", 1, "not signed by the operator");
     refused(&url, &key, "--dataset sin", 2, "sin has 2 values, but the stream has 6");
+    refused(&url, &key, "--dataset sin", 2, "as in --dataset FILE, a table t,home,work,away of counts");
+    let folder = TestFolder::new();
+    let table = folder.file("counts.csv");
+    std::fs::write(&table, "date,a,b\n0,1,2\n").unwrap();
+    let form = "line 1: expected a table t,home,work,away of counts, with a column for each value";
+    refused(&url, &key, &format!("--dataset {}", table.display()), 2, form);
     refused(&url, &key, "--dataset markov_90", 2, "is a stream of symbols");
     refused(&url, &key, "--batch 100001", 2, "from 1 to 100000");
     refused(&url, &key, "--ca no/such/file", 2, "cannot be read");

@@ -188,6 +188,17 @@ fn a_device_holds_a_value_by_its_name() {
     assert_eq!(device("3").status.code(), Some(2));
 }
 
+#[test]
+fn without_a_token_the_command_says_how_to_give_one() {
+    let home = Home::new();
+    let serving = home.serve();
+    let refused = command("stream list").env("TIDEGATE_SERVER", &serving.url).env_remove("TIDEGATE_TOKEN").output();
+    let refused = refused.unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    let way = "--token-file FILE, or the variable TIDEGATE_TOKEN, tells the token";
+    assert!(stderr(&refused).contains(way), "{}", stderr(&refused));
+}
+
 /// The commands of docs/service.md, as they stand there.
 #[test]
 fn the_recipes_of_the_documentation_work() {
