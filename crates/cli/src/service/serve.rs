@@ -132,7 +132,7 @@ impl Prepared {
             Listeners { main: listener(main)?, monitoring: monitoring.map(listener).transpose()? }
         };
         let service = Service::start(tools, service_settings, &config.streams, telemetry.clone())
-            .map_err(|error| explain(&config, error))?;
+            .map_err(|error| explain(config, error))?;
         let settings = HttpSettings {
             tokens: config.tokens.clone(),
             tls: config.tls.clone(),
