@@ -36,9 +36,10 @@ use crate::output::Output;
                   --json\n  \
                   tidegate channel --model visits.model.json --length 2 --epsilon 1"
 )]
+#[command(group = clap::ArgGroup::new("source").required(true).args(["prior", "model"]))]
 pub(crate) struct Channel {
     /// How likely each symbol is, separated by commas, or - to read that from standard input
-    #[arg(long, value_name = "P1,P2,..|-", required_unless_present = "model", conflicts_with = "model")]
+    #[arg(long, value_name = "P1,P2,..|-")]
     prior: Option<String>,
 
     /// A model, as `tidegate model fit` writes it, instead of a prior: print the channel of the first batch

@@ -160,16 +160,16 @@ impl<S: Read> Reader<S> {
     }
 }
 
+/// What a value outside the domain should have been.
+const OUTSIDE: &str = "a value of the domain, as the spec names it; empty = \"skip\" leaves out lines with an empty \
+                       cell, and no others";
+
 fn read_values<'a, S: Read + 'a>(values: Values, mut reader: Reader<S>) -> Next<'a> {
     Box::new(move |take| match &mut reader {
         Reader::Long(entries) => {
             let taken = entries.next_checked(|LongRow { line, timestamp, series, user, value }| {
-                let value = values.find(value).ok_or_else(|| FieldRefusal {
-                    field: "value",
-                    expected:
-                        "a value of the domain, as the spec names it; empty = \"skip\" leaves lines without one out"
-                            .into(),
-                })?;
+                let value =
+                    values.find(value).ok_or_else(|| FieldRefusal { field: "value", expected: OUTSIDE.into() })?;
                 take(Item { line, series, content: Content::Value { timestamp, user, value } });
                 Ok(())
             })?;

@@ -251,7 +251,10 @@ pub fn key(path: &str, is_new: bool) -> Result<VaultKey, Error> {
 /// [`Error::Argument`].
 pub fn check_key(spec: &StreamSpec, state: Option<&str>, key: Option<&str>) -> Result<(), Error> {
     let problem = match (spec.family() == Family::Scalar, state, key) {
-        (true, Some(_), None) => "the state of a stream of numbers holds readings: --key must name a key file",
+        (true, Some(_), None) => {
+            "the state of a stream of numbers holds readings: --key must name a key file, which the first run makes \
+             (--new-state)"
+        }
         (false, _, Some(_)) => "--key is for streams of numbers: no other state holds raw values",
         (_, Some(state), Some(key)) if [place(state), lock_of(&place(state))].contains(&place(key)) => {
             "state and key must be files of their own"

@@ -40,7 +40,7 @@ impl Text {
             Err(error) => {
                 let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
                 let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count();
-                Err(Error::Spec(format!("{name}, line {line}: it is not valid UTF-8")))
+                Err(Error::Spec(format!("{name}, line {line}: it is not valid UTF-8: save the file as UTF-8")))
             }
         }
     }

@@ -18,7 +18,7 @@ pub enum TableError {
     #[error("{file}, after line {line}: it cannot be read on: {source}")]
     Read { file: String, line: u64, source: io::Error },
     /// The line is not UTF-8.
-    #[error("{file}, line {line}: it is not valid UTF-8")]
+    #[error("{file}, line {line}: it is not valid UTF-8: save the file as UTF-8")]
     NotUtf8 { file: String, line: u64 },
     /// The line is not a JSON object.
     #[error("{file}, line {line}: it is not a JSON object")]

@@ -145,3 +145,11 @@ fn what_is_no_prior_or_no_epsilon_is_refused_by_name() {
     }
     assert_refused(&run("channel --prior 0.5,0.5 --epsilon 1 --distance far"), "--distance");
 }
+
+#[test]
+fn without_a_prior_both_sources_are_named() {
+    let nothing = run("channel --epsilon 1");
+    assert_refused(&nothing, "--prior");
+    assert!(stderr(&nothing).contains("--model"), "{}", stderr(&nothing));
+    assert_refused(&run("channel --epsilon 1 --prior 0.5,0.5 --model m.json"), "cannot be used with");
+}

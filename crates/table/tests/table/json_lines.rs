@@ -31,7 +31,7 @@ fn errors_name_the_field_without_its_content() {
     assert!(error("{\"a\": 1, \"b\": 2}").contains("line 1: it has no column \"t\": name the column of times"));
     let not_text = [first.as_bytes(), b"{\"t\": 1, \"a\": 1, \"b\": \"\xff\"}\n"].concat();
     let error = read("w.ndjson", not_text.as_slice()).unwrap_err().to_string();
-    assert_eq!(error, "w.ndjson, line 2: it is not valid UTF-8");
+    assert_eq!(error, "w.ndjson, line 2: it is not valid UTF-8: save the file as UTF-8");
 }
 
 #[test]

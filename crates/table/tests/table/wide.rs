@@ -49,8 +49,8 @@ fn rejects_tables_of_another_form() {
 
 #[test]
 fn rejects_damaged_files() {
-    assert_eq!(wide_error(b"t,a,b\n0,1,\xff\n"), "w.csv, line 2: it is not valid UTF-8");
-    assert_eq!(wide_error(b"t,\xff,b\n0,1,2\n"), "w.csv, line 1: it is not valid UTF-8");
+    assert_eq!(wide_error(b"t,a,b\n0,1,\xff\n"), "w.csv, line 2: it is not valid UTF-8: save the file as UTF-8");
+    assert_eq!(wide_error(b"t,\xff,b\n0,1,2\n"), "w.csv, line 1: it is not valid UTF-8: save the file as UTF-8");
     let path = directory("damaged").join("cut.csv.gz");
     let rows: String = (0..2_000).map(|t| format!("{t},{},{}\n", t * 7 % 31, 1 + t * 13 % 37)).collect();
     let whole = gzip(format!("t,a,b\n{rows}"));

@@ -187,7 +187,10 @@ fn a_state_is_refused_that_is_damaged_or_of_another_spec_and_never_replaced() {
 fn a_state_of_readings_needs_its_key() {
     let stream = Stream::new("key-scalar", SCALAR);
     let state = format!("--state {}", stream.path("state"));
-    assert_refused(&stream.release("t,value\n0,5\n", &state), "--key must name a key file");
+    assert_refused(
+        &stream.release("t,value\n0,5\n", &state),
+        "--key must name a key file, which the first run makes (--new-state)",
+    );
     assert_refused(&stream.release("t,value\n0,5\n", &format!("--key {}", stream.path("key"))), "--state");
     assert!(stream.go_on("t,value\n0,5\n", "").status.success());
     let key = std::fs::read_to_string(stream.folder.join("key")).unwrap();

@@ -26,7 +26,7 @@ fn a_line_is_a_user_and_numbers_begin_with_one() {
     for length in [12, whole.len() / 2, whole.len() - 1] {
         assert!(excerpt(&whole[..length]).unwrap_err().contains("it cannot be read on"), "{length}");
     }
-    assert!(excerpt(b"1 2\n3 \xff\n").unwrap_err().ends_with("line 2: it is not valid UTF-8"));
+    assert!(excerpt(b"1 2\n3 \xff\n").unwrap_err().ends_with("line 2: it is not valid UTF-8: save the file as UTF-8"));
 
     let msnbc = |content: &str| read("msnbc_spmf", "msnbc_sequences.txt.gz", gzip(content));
     assert_eq!(msnbc("17 1\n").unwrap(), [[16, 0]]);
