@@ -208,6 +208,25 @@ fn cannot_write(name: &str, error: &io::Error) -> Failure {
     Failure::run(format_args!("{name} cannot be written: {error}"))
 }
 
+/// Refuses a place for a file that cannot become one, before anything is done. A hyphen stands for standard output.
+pub(crate) fn check_place(option: &str, name: &str) -> Result<(), Failure> {
+    let path = Path::new(name);
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if name == "-" {
+        return Ok(());
+    }
+    if path.is_dir() || path.file_name().is_none() {
+        return Err(Failure::input(format_args!("{option}: {name} is a folder: name a file in it")));
+    }
+    match folder.filter(|folder| !folder.is_dir()) {
+        None => Ok(()),
+        Some(folder) => Err(Failure::input(format_args!(
+            "{option}: {name} cannot be written: there is no folder {}: create the folder, or name another file",
+            folder.display()
+        ))),
+    }
+}
+
 /// Refuses to write a file that is read as well, or two outputs to one file. A hyphen stands for a standard stream.
 pub(crate) fn keep_apart<'a>(
     outputs: impl IntoIterator<Item = &'a str>,

@@ -19,7 +19,7 @@ use tidegate_lab::evaluate::{Evaluation, Options, OracleChoice, check, load, loa
 use tidegate_lab::experiment::RequirementClass;
 use tidegate_lab::sequence::SymbolDistance;
 use tidegate_lab::stop::Stop;
-use tidegate_lab::{DataStream, subjects};
+use tidegate_lab::{DataStream, datasets, subjects};
 
 use crate::arguments::{at_least_one, domain};
 use crate::channel::DistanceName;
@@ -27,6 +27,7 @@ use crate::columns::TableOptions;
 use crate::failure::{Failure, complain};
 use crate::input::Input;
 use crate::output::{Output, keep_apart};
+use crate::warnings::stand_in;
 use parameters::Parameters;
 
 /// Measure the error of mechanisms on a data set, side by side.
@@ -273,6 +274,7 @@ impl Evaluate {
         check(&options)?;
         keep_apart([self.output.as_str()], [self.dataset.as_str()])?;
         let stream = self.load(&options)?;
+        let is_own_numbers = matches!(stream, DataStream::Numbers(_)) && datasets::by_name(&self.dataset).is_none();
         let evaluation = Evaluation::new(options, stream)?;
         if self.seed.is_some() {
             let why = "whoever knows that can repeat it, so its output is not private";
@@ -281,6 +283,9 @@ impl Evaluate {
             complain("note", format_args!("--seed {seed} repeats this run"));
         }
         evaluation.warnings().iter().for_each(|warning| complain("warning", warning));
+        if let (true, Some((low, _))) = (is_own_numbers, self.domain) {
+            complain("note", stand_in(low));
+        }
         evaluation.notes(&self.dataset).iter().for_each(|note| complain("note", note));
         let bar = progress_bar(evaluation.runs());
         // Opened before anything is run: a place that cannot be written to is found out at once.

@@ -13,7 +13,6 @@ mod terminal;
 mod truth;
 
 use std::num::NonZeroU16;
-use std::path::Path;
 use std::str::FromStr;
 
 use clap::Args;
@@ -23,7 +22,7 @@ use crate::arguments::at_least_one;
 use crate::canvas::Canvas;
 use crate::failure::{Failure, complain};
 use crate::input::Input;
-use crate::output::{Output, keep_apart};
+use crate::output::{Output, check_place, keep_apart};
 use series::Shown;
 use truth::Gather;
 
@@ -99,7 +98,7 @@ const NARROWEST: usize = 30;
 
 impl Plot {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        check_name(&self.output)?;
+        check_name("--output", &self.output)?;
         let inputs = [Some(&self.releases), self.truth.as_ref(), self.spec.as_ref()];
         if inputs.iter().flatten().filter(|input| input.as_str() == "-").count() > 1 {
             return Err(Failure::input("only one of releases, truth and spec can come from standard input"));
@@ -137,7 +136,7 @@ impl Plot {
         };
         input.every = self.every.or(input.every);
         input.origin = self.origin.clone().or(input.origin);
-        Ok(Some(Gather { input, series: self.series.clone() }))
+        Ok(Some(Gather { input, has_spec: self.spec.is_some(), series: self.series.clone() }))
     }
 }
 
@@ -201,12 +200,9 @@ impl Form {
     }
 }
 
-/// Rejects the name of a chart in a form that cannot be drawn, before anything is done.
-pub(crate) fn check_name(name: &str) -> Result<(), Failure> {
+/// Rejects the name of a chart in a form that cannot be drawn, or in a place that cannot be written, before anything is
+/// done.
+pub(crate) fn check_name(option: &str, name: &str) -> Result<(), Failure> {
     Form::of(name)?;
-    let folder = Path::new(name).parent().filter(|folder| !folder.as_os_str().is_empty());
-    if name != "-" && folder.is_some_and(|folder| !folder.is_dir()) {
-        return Err(Failure::input(format_args!("{name}: there is no such folder: create it, or name another file")));
-    }
-    Ok(())
+    check_place(option, name)
 }

@@ -39,7 +39,7 @@ use crate::arguments::{domain, protects};
 use crate::columns::TableOptions;
 use crate::failure::{Failure, complain};
 use crate::input::Input;
-use crate::output::{Output, keep_apart};
+use crate::output::{Output, check_place, keep_apart};
 use crate::plot;
 use crate::warnings::{self, Published};
 use writer::{Plotted, Sinks, Writer};
@@ -201,6 +201,7 @@ struct Told<'a> {
 
 impl Release {
     pub(crate) fn run(&self) -> Result<(), Failure> {
+        self.check_places()?;
         let from_file = match &self.spec {
             Some(name) => {
                 if name == "-" && self.input == "-" {
@@ -297,6 +298,21 @@ impl Release {
         Ok(enrol(series, users)?)
     }
 
+    /// Checks that everything that is written has a place, before anything is read.
+    fn check_places(&self) -> Result<(), Failure> {
+        let new = |path: &Option<String>| path.clone().filter(|_| self.new_state);
+        let files = [
+            ("--output", Some(self.output.clone())),
+            ("--answers", self.answers.clone()),
+            ("--state", new(&self.state)),
+            ("--key", new(&self.key)),
+        ];
+        for (option, path) in files {
+            path.map_or(Ok(()), |path| check_place(option, &path))?;
+        }
+        self.plot.as_deref().map_or(Ok(()), |path| plot::check_name("--plot", path))
+    }
+
     /// Checks that no other file shares a path with the state or its key, and that no output replaces an input.
     fn check_paths(&self) -> Result<(), Failure> {
         let place = |path: &&String| (path.as_str() != "-").then(|| place_of(path));
@@ -348,6 +364,9 @@ impl Release {
     ) -> Result<Sinks, Failure> {
         let mut notes = Vec::new();
         let mut note = |text: &str| notes.push(("note", text.to_owned()));
+        if let StreamSpec::Scalar(spec) = series.spec() {
+            note(&warnings::stand_in(spec.domain.missing.unwrap_or(spec.domain.low)));
+        }
         if keeper.as_ref().is_some_and(Keeper::is_seeded) && self.seed.is_none() {
             note("a run with a seed has contributed to this state, so what is released is not private");
         }
@@ -389,7 +408,6 @@ impl Release {
     /// The chart of `--plot`, before it has anything to show.
     fn plotted(&self, shape: &ReleaseLayout) -> Result<Option<Plotted>, Failure> {
         let Some(output) = self.plot.clone() else { return Ok(None) };
-        plot::check_name(&output)?;
         if shape.has_symbols() {
             return Err(Failure::input("--plot draws numbers, counts and frequencies; this stream releases symbols"));
         }

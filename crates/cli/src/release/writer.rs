@@ -165,6 +165,10 @@ impl Writer {
 
     /// Writes the rest, and completes all files.
     pub(super) fn close(mut self, series: &Series) -> Result<(), Failure> {
+        // Any row begins the output, and so does a timestamp without one.
+        if !self.begun {
+            self.alarms.push(("note", "nothing was released: the table has no rows".to_owned()));
+        }
         self.begin();
         self.alarms.extend(self.sinks.published.at_the_end().into_iter().map(|warning| ("warning", warning)));
         // Files become visible last, when they are renamed.

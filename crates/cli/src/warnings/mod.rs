@@ -64,6 +64,12 @@ fn wider_than_the_domain(spec: &ScalarSpec) -> Option<String> {
     ))
 }
 
+/// What stands for a cell that is no plain number. It is said of every stream of numbers: whether there is such a cell
+/// is a secret.
+pub(crate) fn stand_in(missing: impl std::fmt::Display) -> String {
+    format!("a cell that is no plain number (46,842; n/a) counts as {missing}, the domain's missing")
+}
+
 /// The settings that the noise comes from, as the beginning of a sentence.
 fn cause(spec: &StreamSpec) -> String {
     match (epsilon_of(spec), spec.window()) {

@@ -129,6 +129,14 @@ fn rows_of_the_truth_are_gathered_as_release_does() {
         place("readings.csv")
     ));
     assert!(stdout(&drawn).contains("truth (not private)"), "{}", stderr(&drawn));
+    // No advice to options that plot lacks.
+    write("dated.csv", "date,value\n2026-03-01,4\n");
+    let arguments = format!("plot {} --truth {} --every 1d", place("numbers.csv"), place("dated.csv"));
+    let columns = run(&format!("{arguments} --origin 2026-03-01"));
+    assert_refused(&columns, "dated.csv, line 1: the columns are not called as in t,value or t,user,value: use --spec");
+    assert!(!stderr(&columns).contains("--time"), "{}", stderr(&columns));
+    let columns = run(&format!("{arguments} --spec {}", place("stream.toml")));
+    assert_refused(&columns, "the columns are not called as in the spec");
 }
 
 #[test]
@@ -205,7 +213,7 @@ fn release_draws_what_it_released() {
     assert!(drawn.status.success() && fs::read(place("chart.png")).unwrap().starts_with(b"\x89PNG\r\n"));
     let unseeded = release.replace("--seed 1", "");
     let nowhere = run_with_input(&format!("{unseeded} {}", place("nowhere/chart.svg")), input.as_bytes());
-    assert_refused(&nowhere, "there is no such folder");
+    assert_refused(&nowhere, "there is no folder");
     let unknown = run_with_input(&format!("{unseeded} {}", place("chart.gif")), b"");
     assert_refused(&unknown, "a chart ends in .svg, .png or .html");
     let nothing = run_with_input(&format!("{release} {}", place("nothing.svg")), b"t,value\n");

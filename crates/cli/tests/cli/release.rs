@@ -8,6 +8,9 @@ use serde_json::Value;
 
 use crate::{assert_refused, command, run, run_with_input, stderr, stdout};
 
+/// The note on every stream of numbers from 0 on.
+const STAND_IN: &str = "note: a cell that is no plain number (46,842; n/a) counts as 0, the domain's missing\n";
+
 const SPEC: &str = "family = \"scalar\"\nmechanism = \"contin\"\nepsilon = 1.0\ndomain = { low = 0, high = 612 }\n\
                  protects = \"reading\"\n";
 
@@ -217,7 +220,7 @@ fn options_say_the_same_as_a_spec() {
         )
     };
     let (first, second) = (unseeded(), unseeded());
-    assert_eq!(stderr(&first), "");
+    assert_eq!(stderr(&first), STAND_IN);
     assert_ne!(stdout(&first), stdout(&second), "three numbers out of billions are never the same");
 }
 
@@ -367,7 +370,7 @@ fn a_reader_of_releases_that_went_away_is_no_failure() {
     let _ = child.stdin.as_mut().unwrap().write_all(b"t,value\n0,1\n");
     let _ = child.stdin.as_mut().unwrap().write_all(b"1,1\n");
     let output = child.wait_with_output().unwrap();
-    assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""));
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), STAND_IN));
 }
 
 #[cfg(target_os = "linux")]
@@ -379,7 +382,8 @@ fn releases_that_cannot_be_written_are_a_failure() {
     let _ = child.stdin.as_mut().unwrap().write_all(b"t,value\n0,1\n");
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).starts_with("error: /dev/full cannot be written"), "{}", stderr(&output));
+    let error = stderr(&output).strip_prefix(STAND_IN);
+    assert!(error.is_some_and(|error| error.starts_with("error: /dev/full cannot be")), "{}", stderr(&output));
 }
 
 #[test]
@@ -471,4 +475,61 @@ fn a_run_whose_state_cannot_be_saved_tells_nothing() {
     let failed = run_with_input(&release, b"t,user,value\n0,ann,a\n1,ann,b\n");
     assert!(failed.status.code() == Some(1) && stderr(&failed).contains("state"), "{}", stderr(&failed));
     assert!(!stderr(&failed).contains("leak"), "{}", stderr(&failed));
+}
+
+#[test]
+fn what_counts_for_a_cell_that_is_no_number_is_told_whatever_the_cells_are() {
+    let told = |domain: &str, input: &str| {
+        let arguments = format!("release --mechanism laplace --epsilon 1 --protects reading {domain}");
+        let output = run_with_input(&arguments, input.as_bytes());
+        assert!(output.status.success(), "{}", stderr(&output));
+        stderr(&output)
+            .lines()
+            .filter(|line| line.starts_with("note: a cell that is no"))
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    let note = "note: a cell that is no plain number (46,842; n/a) counts as -3.5, the domain's missing";
+    for input in ["t;value\n0;46,842\n1;n/a\n", "t;value\n0;5\n1;6\n", "t,value\n"] {
+        assert_eq!(told("--domain -3.5..612 --resolution 0.5", input), note, "{input}");
+    }
+    assert!(told("--domain 0..612 --missing 7", "t,value\n0,5\n").contains("counts as 7, the domain's missing"));
+    let table = directory("evaluated").join("table.csv");
+    std::fs::write(&table, "t,value\n0,5\n1,6\n").unwrap();
+    let evaluate = "--mechanism laplace --epsilon 1 --repeats 1 --seed 1";
+    let evaluated = run(&format!("evaluate --dataset {} --domain -3.5..612 {evaluate}", table.display()));
+    assert!(stderr(&evaluated).contains(note), "{}", stderr(&evaluated));
+    let named = run(&format!("evaluate --dataset numbers_white --length 9 --domain 0..9 {evaluate}"));
+    assert!(named.status.success() && !stderr(&named).contains("plain number"), "{}", stderr(&named));
+}
+
+#[test]
+fn a_table_without_rows_is_told_about() {
+    let release = "release --mechanism laplace --epsilon 1 --domain 0..9 --protects reading";
+    let told = |input: &str| {
+        let output = run_with_input(release, input.as_bytes());
+        assert!(output.status.success(), "{}", stderr(&output));
+        stderr(&output).contains("note: nothing was released: the table has no rows")
+    };
+    assert!(told("t,value\n") && !told("t,value\n0,1\n"));
+}
+
+#[test]
+fn everything_that_is_written_has_a_place_before_anything_is_read() {
+    let folder = directory("places");
+    std::fs::create_dir(folder.join("taken")).unwrap();
+    let place = |name: &str| folder.join(name).display().to_string();
+    let rest = format!("--state {} --key {} --new-state", place("state"), place("key"));
+    for (option, rest) in [("--output", &rest[..]), ("--plot", &rest), ("--answers", &rest), ("--state", "--new-state")]
+    {
+        let given = |path: &str| {
+            // There is no such spec either, nor such a table.
+            run(&format!("release --spec {} --input no/such.csv {option} {} {rest}", place("none.toml"), place(path)))
+        };
+        assert_refused(&given("taken"), &format!("{option}: {} is a folder: name a file in it", place("taken")));
+        let nowhere = given("nowhere/file");
+        assert_refused(&nowhere, &format!("{option}: {} cannot be written", place("nowhere/file")));
+        assert_refused(&nowhere, &format!("no folder {}: create the folder", place("nowhere")));
+    }
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "something was made");
 }
