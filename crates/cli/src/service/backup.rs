@@ -179,18 +179,20 @@ fn restore(config: &Config, from: &Path) -> Result<(), Failure> {
             Ok(present) => {
                 let newer = present.iter().find(|present| {
                     let there = backup.iter().find(|found| found.stream == present.stream);
-                    there.is_none_or(|there| there.version < present.version)
+                    there.is_none_or(|there| there.version < present.version || there.changes < present.changes)
                 });
-                if let Some(Found { stream, version, .. }) = newer {
+                if let Some(Found { stream, version, changes, .. }) = newer {
+                    let says = |version, changes| format!("version {version} with {changes} changes of classes");
                     let backed = backup.iter().find(|found| found.stream == *stream);
                     let backed = backed.map_or_else(
                         || "does not have it".to_owned(),
-                        |found| format!("has version {}", found.version),
+                        |found| format!("has {}", says(found.version, found.changes)),
                     );
                     return Err(Failure::input(format_args!(
-                        "{} is newer than the backup: it has version {version} of stream {stream}, and the backup \
-                         {backed}; nothing was changed",
-                        path.display()
+                        "{} is newer than the backup: it has {} of stream {stream}, and the backup {backed}; nothing \
+                         was changed",
+                        path.display(),
+                        says(*version, *changes)
                     )));
                 }
             }

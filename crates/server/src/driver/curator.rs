@@ -163,14 +163,20 @@ impl Driver {
         let (timestamp, reply) = (past.timestamp, past.reply.clone());
         let first = self.last.map_or(0, |last| last.saturating_add(1)).max(self.not_before);
         let is_over = self.schedule.timestamp(now).is_some_and(|present| timestamp < present);
+        if self.tools.store.status(&self.lease.stream)?.0 != Status::Running {
+            let _ = reply.try_send(Err(EventRejection::Paused));
+            return Ok(None);
+        }
         if timestamp < first || !is_over {
             // Nobody may listen any more.
             let _ = reply.try_send(Err(EventRejection::Past { first }));
             return Ok(None);
         }
-        if let Some(members) = &mut self.members {
-            members.refresh(&*self.tools.store, &self.lease.stream)?;
-        }
+        // The tick was not opened before, so classes must not have changed when its release is stored.
+        self.known_members = match &mut self.members {
+            Some(members) => Some(members.refresh(&*self.tools.store, &self.lease.stream)?),
+            None => None,
+        };
         let Some(account) = self.stream.account() else { return Ok(None) };
         let tick = buffer.seal_past(account, past, self.members.as_ref())?;
         let releases = self.push(Some(tick), random, events)?;

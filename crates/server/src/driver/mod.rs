@@ -109,6 +109,8 @@ pub struct Driver {
     buffer: Option<Arc<EventBuffer>>,
     /// Classes of its users, where they have classes.
     members: Option<MemberCache>,
+    /// Last change of the registry that the next step may know, where a later one makes the step stale.
+    known_members: Option<u64>,
     /// Last timestamp that was opened.
     last: Option<u64>,
     /// No timestamp before this one is opened.
@@ -217,6 +219,7 @@ impl Driver {
             sequences,
             buffer,
             members,
+            known_members: None,
             last,
             not_before,
             due: due.filter(|_| found.published < found.version),
@@ -439,7 +442,8 @@ impl Driver {
         let (version, open) = (self.version, self.open.clone());
         let newest = releases.iter().map(|release| release.timestamp).max();
         let forget = newest.and_then(|newest| self.declaration.retention.first_kept(self.declaration.tick, newest));
-        let next = Advance { version, state, open, releases: records, answers, forget };
+        let next =
+            Advance { version, state, open, releases: records, answers, forget, members: self.known_members.take() };
         self.refuse_older_store()?;
         port.write(Write::Advance { lease: self.lease.clone(), next }).await?;
         self.version += 1;

@@ -4,7 +4,7 @@ use tidegate::kernel::oracle::Aggregate;
 
 use super::group::Port;
 use super::state::unreadable;
-use super::suspicion::crowd;
+use super::suspicion::{Suspicion, crowd};
 use super::{DriveError, Driver, DriverEvent, Next};
 use crate::sequence::SequenceCounter;
 use crate::store::OpenQuestion;
@@ -31,6 +31,7 @@ impl Driver {
             events.push(DriverEvent::Counted { timestamp, phase, reports });
             #[allow(clippy::cast_precision_loss)] // an expectation
             let surplus = crowd(reports, counter.population() as f64);
+            self.suspicious = surplus.iter().map(Suspicion::kind).collect();
             events.extend(surplus.map(|suspicion| DriverEvent::Suspicious { timestamp, phase, suspicion }));
             self.open.clear();
             let (releases, due) = (counter.releases(timestamp, count.as_ref()), self.schedule.due(timestamp));

@@ -170,9 +170,10 @@ impl From<EventError> for Problem {
             EventError::Rejected { accepted, reason } => {
                 let message = reason.to_string();
                 match reason {
-                    EventRejection::NotOpen | EventRejection::Timestamp { .. } | EventRejection::Past { .. } => {
-                        Self::conflict("closed", message)
-                    }
+                    EventRejection::NotOpen
+                    | EventRejection::Timestamp { .. }
+                    | EventRejection::Past { .. }
+                    | EventRejection::Paused => Self::conflict("closed", message),
                     EventRejection::Reading => Self::conflict("not_taken", message),
                     _ => Self::bad("not_taken", message),
                 }

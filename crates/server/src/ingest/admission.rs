@@ -42,7 +42,8 @@ impl Admission {
             _ => return None,
         };
         #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a bound
-        let most = (CROWD * question.cohort.share() * population.unwrap_or(0) as f64) as u64 + 1_000;
+        let most = (CROWD * question.cohort.share() * population.unwrap_or(0) as f64) as u64;
+        let most = most.saturating_add(1_000);
         Some(Self { question, report_length, closes, plausible_ones, most, accepted: AtomicU64::new(0) })
     }
 

@@ -55,6 +55,9 @@ pub enum EventRejection {
     Past { first: u64 },
     #[error("another tick of the history is being released")]
     Busy,
+    /// The history of a stream that its operator has paused.
+    #[error("the stream is paused, which ends its history: resume makes it live")]
+    Paused,
 }
 
 fn expected(first: u64, last: u64) -> String {

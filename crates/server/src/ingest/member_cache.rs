@@ -33,11 +33,11 @@ impl MemberCache {
         &self.classes
     }
 
-    /// Reads what has changed since the last time.
+    /// Reads what has changed since the last time. Returns the number of the registry's last change.
     ///
     /// A change applies to timestamps that had not begun when it was committed. So a cache that is refreshed after a
     /// timestamp was opened has all that matters to it.
-    pub(crate) fn refresh(&mut self, store: &dyn Store, stream: &str) -> Result<(), StoreError> {
+    pub(crate) fn refresh(&mut self, store: &dyn Store, stream: &str) -> Result<u64, StoreError> {
         let (mut base, mut attempts) = (self.known, 0);
         loop {
             let page = store.members(stream, MemberFilter::After(self.known, PAGE))?;
@@ -57,7 +57,7 @@ impl MemberCache {
                 self.members.insert(self.key.hash(&member.user), member.membership);
             }
             if is_last {
-                return Ok(());
+                return Ok(self.known.max(page.forgotten));
             }
         }
     }

@@ -59,10 +59,11 @@ impl Service {
             };
             Ok((user, number))
         };
+        let lateness = self.overview(stream).map_or(0, |overview| overview.declaration.lateness);
         let requests = requests.into_iter().enumerate().map(number).collect::<Result<Vec<_>, _>>()?;
         let (mut changed, mut next) = (0, 0);
         for chunk in requests.chunks(MAX_CHANGES) {
-            next = self.change_some(stream, &classes, chunk).map_err(|error| failed(changed, error))?;
+            next = self.change_some(stream, &classes, lateness, chunk).map_err(|error| failed(changed, error))?;
             changed += chunk.len();
         }
         Ok(next)
@@ -73,12 +74,13 @@ impl Service {
         &self,
         stream: &str,
         classes: &Classes,
+        lateness: u64,
         requests: &[(String, Option<u16>)],
     ) -> Result<u64, ServiceError> {
         for _ in 0..ATTEMPTS {
             let found = self.tools.store.stream(stream)?;
             let next = next_timestamp(&found)?;
-            let changes = MemberChanges { version: found.version, next, classes, requests };
+            let changes = MemberChanges { version: found.version, next, lateness, classes, requests };
             match self.tools.store.change_members(stream, &changes) {
                 Err(StoreError::Stale(_)) => {}
                 done => return Ok(done.map(|()| next)?),

@@ -39,7 +39,7 @@ pub use members::{MemberError, UserClass};
 use crate::driver::{DriveError, DriverEvent, Tools, Turn, progress};
 use crate::ingest::admission::Admission;
 use crate::ingest::commit::{Pending, commit, write_groups};
-use crate::ingest::{CuratorEvent, EventBuffer, EventBufferError, EventError, ReportError};
+use crate::ingest::{CuratorEvent, EventBuffer, EventBufferError, EventError, EventRejection, ReportError};
 use crate::store::{BatchRejection, Record, RecordFilter, RecordKind, ReportBatch, Status, StoreError};
 use crate::stream::{Declaration, DeclarationError};
 
@@ -425,12 +425,16 @@ impl Service {
     pub fn push_history(&self, stream: &str, timestamp: u64, events: Vec<CuratorEvent>) -> Result<usize, EventError> {
         let handle = self.handle(stream).ok_or_else(|| EventError::NoStream(stream.to_owned()))?;
         let buffer = handle.buffer.as_ref().ok_or(EventError::NotCurated)?;
-        let (is_driven, is_live) = {
+        let (is_driven, is_live, is_paused) = {
             let view = lock(&handle.view);
-            (view.driven, !view.declaration.backfill || view.status == Status::Retired)
+            let is_live = !view.declaration.backfill || view.status == Status::Retired;
+            (view.driven, is_live, view.status == Status::Paused)
         };
         if is_live {
             return Err(EventError::Live);
+        }
+        if is_paused {
+            return Err(EventError::Rejected { accepted: 0, reason: EventRejection::Paused });
         }
         if !is_driven {
             return Err(EventError::Unknown);

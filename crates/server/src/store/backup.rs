@@ -28,6 +28,8 @@ pub struct StreamSummary {
     pub published: u64,
     /// How many releases are kept.
     pub releases: u64,
+    /// How often classes of its users were changed.
+    pub changes: u64,
     /// Its declaration, as JSON.
     pub declaration: String,
 }
@@ -133,9 +135,16 @@ fn verify(connection: &Connection, schema: u32) -> Result<Vec<StreamSummary>, Fa
         }
         verify_records(connection, &row, RecordKind::Release, row.releases, row.releases_kept)?;
         verify_records(connection, &row, RecordKind::Answer, row.answers, row.answers_kept)?;
-        verify_members(connection, &row)?;
+        let changes = verify_members(connection, &row)?;
         let (version, published, releases) = (row.version, row.published, row.releases_kept);
-        found.push(StreamSummary { stream: row.name, version, published, releases, declaration: row.declaration });
+        found.push(StreamSummary {
+            stream: row.name,
+            version,
+            published,
+            releases,
+            changes,
+            declaration: row.declaration,
+        });
     }
     Ok(found)
 }

@@ -41,8 +41,17 @@ pub struct MemberChanges<'a> {
     pub next: u64,
     /// Classes of the stream.
     pub classes: &'a Classes,
+    /// How many begun timestamps may still take events, besides the last one.
+    pub lateness: u64,
     /// Users, and the class that each wants; `None` to leave.
     pub requests: &'a [(String, Option<u16>)],
+}
+
+impl MemberChanges<'_> {
+    /// Users who have left are forgotten up to this timestamp: earlier ones take no more events.
+    pub const fn forgets_to(&self) -> u64 {
+        self.next.saturating_sub(self.lateness)
+    }
 }
 
 /// Which users to read.

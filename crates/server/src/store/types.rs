@@ -118,6 +118,9 @@ pub struct Advance {
     pub answers: Vec<NewRecord>,
     /// Published records of timestamps before this one are deleted, a hundred of a kind at a time.
     pub forget: Option<u64>,
+    /// Number of the last change of the registry that the releases know. After a later one, the transaction is refused
+    /// as stale.
+    pub members: Option<u64>,
 }
 
 impl Advance {

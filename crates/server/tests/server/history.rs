@@ -1,13 +1,14 @@
 //! The history of a curated stream: each tick is released once and in order, whatever fails.
 
 use std::sync::Arc;
-use std::sync::mpsc::TryRecvError;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvError, TryRecvError};
 
 use serde_json::Value;
 use tidegate_kernel::SeededRandom;
-use tidegate_server::driver::{Now, RunReport, Tools, Turn, drive_together, first_state};
+use tidegate_server::driver::{HighWater, Mark, Now, RunReport, Tools, Turn, drive_together, first_state};
 use tidegate_server::ingest::{CuratorEvent, EventBuffer, EventRejection};
-use tidegate_server::store::{NewStream, RecordFilter, RecordKind, Store};
+use tidegate_server::store::{MemberChanges, NewStream, RecordFilter, RecordKind, Status, Store};
 use tidegate_server::stream::Declaration;
 
 use crate::http::Marks;
@@ -135,4 +136,90 @@ fn history_is_in_order_and_over() {
     }
     assert_eq!(released(&store)[..3], [(5, 2), (999, 2), (1_000, 2)]);
     assert_eq!(released(&store)[3].0, 1_005);
+}
+
+/// A stream of the same name whose users have classes.
+fn with_classes() -> Declaration {
+    let mut declared: Value = serde_json::from_str(PAST).unwrap();
+    declared["spec"] = serde_json::json!({ "family": "central", "mechanism": "pba", "domain": ["a", "b"],
+        "classes": [{ "name": "careful", "epsilon": 1, "window": 3 }, { "name": "open", "epsilon": 5, "window": 3 }] });
+    serde_json::from_value(declared).unwrap()
+}
+
+/// Marks that are looked at before a step is stored. Once armed, they change the class of a user at that moment.
+#[derive(Debug)]
+struct Meanwhile {
+    store: Arc<Model>,
+    is_armed: AtomicBool,
+}
+
+impl Meanwhile {
+    fn change(&self, class: u16, next: u64) {
+        let classes = with_classes().classes().unwrap().unwrap();
+        let version = self.store.stream("past").unwrap().version;
+        let requests = [("user 0".to_owned(), Some(class))];
+        let changes = MemberChanges { version, next, lateness: 0, classes: &classes, requests: &requests };
+        self.store.change_members("past", &changes).unwrap();
+    }
+}
+
+impl HighWater for Meanwhile {
+    fn mark(&self, _: &str) -> Option<Mark> {
+        if self.is_armed.swap(false, Ordering::Relaxed) {
+            self.change(1, 6);
+        }
+        None
+    }
+
+    fn raise_all(&self, _: &[(String, Mark)]) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A change of class applies to all timestamps that are not released, also to one that is being released.
+#[test]
+fn a_change_of_class_repeats_the_tick_it_meets() {
+    let (store, declared) = (Arc::new(Model::default()), with_classes());
+    let state = first_state(&declared, 0, None).unwrap();
+    let text = serde_json::to_string(&declared).unwrap();
+    store.create(&NewStream { name: "past", declaration: &text, policy: "", state: &state }).unwrap();
+    let marks = Arc::new(Meanwhile { store: Arc::clone(&store), is_armed: AtomicBool::new(false) });
+    let kept = Arc::clone(&store) as Arc<dyn Store>;
+    let tools = Tools {
+        store: kept,
+        marks: Arc::clone(&marks) as Arc<dyn HighWater>,
+        key: None,
+        holder: "only".to_owned(),
+        lease: 60_000,
+    };
+    let buffer = EventBuffer::new(&declared).unwrap().map(Arc::new);
+    let mut turn = Turn { stream: "past".into(), buffer, driver: None };
+    let mut send = |timestamp: u64, at: u64| {
+        let offered = turn.buffer.as_ref().unwrap().offer_past(timestamp, users(1)).unwrap();
+        drive(&tools, &mut turn, at);
+        offered.recv()
+    };
+    marks.change(0, 5);
+    assert_eq!(send(5, 0), Ok(Ok(())));
+    marks.is_armed.store(true, Ordering::Relaxed);
+    assert_eq!(send(6, 10), Err(RecvError), "it counted the user in a class that the user has left");
+    let timestamps = |store: &Model| {
+        let records = store.records("past", RecordKind::Release, &RecordFilter::default()).unwrap();
+        records.iter().map(|record| record.timestamp).collect::<Vec<_>>()
+    };
+    assert_eq!(timestamps(&store), [5]);
+    assert_eq!(send(6, 20), Ok(Ok(())));
+    assert_eq!(timestamps(&store), [5, 6]);
+}
+
+#[test]
+fn a_pause_stops_the_history() {
+    let store = Arc::new(Model::default());
+    create(&store);
+    let (tools, mut turn) = (tools(&store), new_turn());
+    store.set_status("past", Status::Paused).unwrap();
+    let offered = turn.buffer.as_ref().unwrap().offer_past(5, users(2)).unwrap();
+    drive(&tools, &mut turn, 0);
+    assert_eq!(offered.recv().unwrap(), Err(EventRejection::Paused));
+    assert!(released(&store).is_empty());
 }

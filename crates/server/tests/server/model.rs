@@ -262,6 +262,9 @@ impl Model {
     fn advance_one(&self, lease: &Lease, advance: &Advance) -> Result<(), StoreError> {
         self.change("advance", &lease.stream, |kept| {
             kept.fence(lease, advance.version)?;
+            if !kept.register.is_known(advance.members) {
+                return Err(StoreError::Stale(lease.stream.clone()));
+            }
             kept.stream.version += 1;
             kept.stream.state = advance.state.to_vec();
             let before = std::mem::take(&mut kept.phases);

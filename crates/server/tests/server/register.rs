@@ -20,8 +20,9 @@ impl Register {
     }
 
     pub(crate) fn change(&mut self, changes: &MemberChanges<'_>) {
-        let is_over =
-            |member: &Member| member.membership.forgotten_at(changes.classes).is_some_and(|end| end <= changes.next);
+        let is_over = |member: &Member| {
+            member.membership.forgotten_at(changes.classes).is_some_and(|end| end <= changes.forgets_to())
+        };
         let over = self.members.values().filter(|member| is_over(member)).map(|member| member.number);
         self.forgotten = over.max().unwrap_or(0).max(self.forgotten);
         self.members.retain(|_, member| !is_over(member));
@@ -36,6 +37,11 @@ impl Register {
             self.changes += 1;
             self.members.insert(user.clone(), Member { number: self.changes, user: user.clone(), membership });
         }
+    }
+
+    /// Whether a step that knows the registry up to a change may be stored.
+    pub(crate) fn is_known(&self, change: Option<u64>) -> bool {
+        change.is_none_or(|change| change == self.changes)
     }
 
     pub(crate) fn page(&self, filter: MemberFilter<'_>) -> MemberPage {

@@ -21,13 +21,23 @@ fn find(connection: &mut Connection, stream: &StreamRow, users: &[&str]) -> Resu
     rows.iter().map(|row| Member::read(row, &stream.name)).collect()
 }
 
+/// Refuses a step that does not know the last change of the registry.
+pub(super) fn fence(connection: &mut Connection, stream: &StreamRow, known: Option<u64>) -> Result<(), Fault> {
+    match known {
+        Some(known) if registry(connection, stream)?.changes != known => {
+            Err(StoreError::Stale(stream.name.clone()).into())
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Deletes users who have left, and of whom nothing matters any more.
-fn sweep(connection: &mut Connection, stream: &StreamRow, registry: &mut RegistryRow, next: u64) -> Result<(), Fault> {
+fn sweep(connection: &mut Connection, stream: &StreamRow, registry: &mut RegistryRow, to: u64) -> Result<(), Fault> {
     let sql = "DELETE FROM tidegate.members WHERE stream = $1 AND name IN (
                    SELECT name FROM tidegate.members WHERE stream = $1 AND forgotten_at <= $2 LIMIT $3
                ) RETURNING number";
     // A number beyond the largest is that of users who are there.
-    let rows = connection.query(sql, &[&stream.number, &bound(next).min(i64::MAX - 1), &SWEEP])?;
+    let rows = connection.query(sql, &[&stream.number, &bound(to).min(i64::MAX - 1), &SWEEP])?;
     for row in &rows {
         registry.forget(row.number(0)?);
     }
@@ -44,7 +54,7 @@ pub(super) fn change(connection: &mut Connection, name: &str, changes: &MemberCh
         return Err(StoreError::Retired(name.to_owned()).into());
     }
     let mut registry = registry(connection, &stream)?;
-    sweep(connection, &stream, &mut registry, changes.next)?;
+    sweep(connection, &stream, &mut registry, changes.forgets_to())?;
     let users: Vec<&str> = changes.requests.iter().map(|(user, _)| user.as_str()).collect();
     let found = find(connection, &stream, &users)?;
     let found: HashMap<_, _> = found.into_iter().map(|member| (member.user.clone(), member)).collect();

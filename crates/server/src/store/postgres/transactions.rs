@@ -105,6 +105,7 @@ fn close(connection: &mut Connection, row: &StreamRow, lease: &Lease, version: u
 
 fn advance(connection: &mut Connection, row: &mut StreamRow, lease: &Lease, next: &Advance) -> Result<(), Fault> {
     row.fence(lease, next.version)?;
+    members::fence(connection, row, next.members)?;
     let before = read_questions(connection, row)?;
     let records = row.advance(lease, next)?;
     let changes = QuestionChanges::new(before, &next.open);

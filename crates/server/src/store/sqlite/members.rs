@@ -24,14 +24,24 @@ fn find(connection: &Connection, stream: &StreamRow, user: &str) -> Result<Optio
     rows.next()?.map(|row| Member::read(row, &stream.name)).transpose()
 }
 
+/// Refuses a step that does not know the last change of the registry.
+pub(super) fn fence(connection: &Connection, stream: &StreamRow, known: Option<u64>) -> Result<(), Fault> {
+    match known {
+        Some(known) if registry(connection, stream)?.changes != known => {
+            Err(StoreError::Stale(stream.name.clone()).into())
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Deletes users who have left, and of whom nothing matters any more.
-fn sweep(connection: &Connection, stream: &StreamRow, registry: &mut RegistryRow, next: u64) -> Result<(), Fault> {
+fn sweep(connection: &Connection, stream: &StreamRow, registry: &mut RegistryRow, to: u64) -> Result<(), Fault> {
     let sql = "DELETE FROM members WHERE (stream, name) IN (
                    SELECT stream, name FROM members WHERE stream = ?1 AND forgotten_at <= ?2 LIMIT ?3
                ) RETURNING number";
     let mut statement = connection.prepare_cached(sql)?;
     // A number beyond the largest is that of users who are there.
-    let mut rows = statement.query(params![stream.number, bound(next).min(i64::MAX - 1), SWEEP])?;
+    let mut rows = statement.query(params![stream.number, bound(to).min(i64::MAX - 1), SWEEP])?;
     while let Some(row) = rows.next()? {
         registry.forget(row.number(0)?);
     }
@@ -47,7 +57,7 @@ pub(super) fn change(connection: &Connection, name: &str, changes: &MemberChange
         return Err(StoreError::Retired(name.to_owned()).into());
     }
     let mut registry = registry(connection, &stream)?;
-    sweep(connection, &stream, &mut registry, changes.next)?;
+    sweep(connection, &stream, &mut registry, changes.forgets_to())?;
     let mut found = HashMap::new();
     for (user, _) in changes.requests {
         if !found.contains_key(user)
@@ -103,15 +113,15 @@ pub(super) fn read(connection: &Connection, name: &str, filter: MemberFilter<'_>
     Ok(MemberPage { users, forgotten, members })
 }
 
-/// Verifies all rows of a registry.
-pub(in crate::store) fn verify(connection: &Connection, stream: &StreamRow) -> Result<(), Fault> {
+/// Verifies all rows of a registry. Returns the number of its changes.
+pub(in crate::store) fn verify(connection: &Connection, stream: &StreamRow) -> Result<u64, Fault> {
     let tables: i64 =
         connection.query_row("SELECT count(*) FROM sqlite_schema WHERE name = 'registries'", [], |row| row.get(0))?;
     if tables == 0 {
         // A file of an earlier version.
-        return Ok(());
+        return Ok(0);
     }
-    let expected = registry(connection, stream)?.users;
+    let RegistryRow { changes, users: expected, .. } = registry(connection, stream)?;
     let mut statement = connection.prepare_cached("SELECT name, number, body, sum FROM members WHERE stream = ?1")?;
     let mut rows = statement.query([stream.number])?;
     let mut found = 0;
@@ -120,7 +130,7 @@ pub(in crate::store) fn verify(connection: &Connection, stream: &StreamRow) -> R
         found += 1;
     }
     if unsigned(found)? == expected {
-        return Ok(());
+        return Ok(changes);
     }
     let name = &stream.name;
     Err(StoreError::Damaged(format!("{name} has {expected} registered users, but {found} are there")).into())

@@ -83,6 +83,7 @@ impl Writer {
     fn advance(&mut self, lease: &Lease, next: &Advance) -> Result<Written, Fault> {
         self.change(&lease.stream, |writer, row| {
             row.fence(lease, next.version)?;
+            members::fence(&writer.connection, row, next.members)?;
             let before = read_questions(&writer.connection, row)?;
             let records = row.advance(lease, next)?;
             writer.streams.remove(&lease.stream);

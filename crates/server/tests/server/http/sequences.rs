@@ -59,6 +59,19 @@ fn released_symbols_are_counted_and_state_no_variance() {
 }
 
 #[test]
+fn a_crowd_of_devices_makes_a_release_suspicious() {
+    let server = Server::start();
+    server.create(&rooms("crr", &json!({ "population": 20 })));
+    let (asked, _) = server.report("rooms", 0..250, 1, 7);
+    let at = asked.question.timestamp;
+    let path = format!("/v1/streams/rooms/releases?from={at}&to={}", at + 1);
+    let both = |answer: &super::Answer| answer.json()["releases"].as_array().is_some_and(|all| all.len() == 2);
+    let released = server.until(Role::Analyst, &path, both).json();
+    let marks = |place: usize| released["releases"][place]["release"]["suspicious"].clone();
+    assert_eq!((marks(0), marks(1)), (json!(["crowd"]), json!([])));
+}
+
+#[test]
 fn a_batch_is_asked_for_at_its_end_and_released_symbol_by_symbol() {
     let server = Server::start();
     server.create(&rooms("batched", &json!({ "length": 2 })));

@@ -288,6 +288,9 @@ impl MemoryStore {
         }
         self.write(&lease.stream, |row| {
             self.fence(row, lease, Some(advance.version))?;
+            if !row.register.is_known(advance.members) && self.breaks != Breaks::ChangesWhatHasBegun {
+                return Err(StoreError::Stale(lease.stream.clone()));
+            }
             row.stream.version = advance.version + 1;
             row.stream.state = advance.state.to_vec();
             row.stream.open = advance.open.to_vec();

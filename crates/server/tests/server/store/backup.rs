@@ -40,7 +40,8 @@ fn a_backup_under_load_is_one_moment() {
     });
     assert!(matches!(store.backup(&backup), Err(StoreError::Failed(_))), "no backup is written over");
     let declaration = "{}".to_owned();
-    let expected = StreamSummary { stream: "a".to_owned(), version: 1, published: 0, releases: 0, declaration };
+    let expected =
+        StreamSummary { stream: "a".to_owned(), version: 1, published: 0, releases: 0, changes: 0, declaration };
     assert_eq!(check_backup(&backup).unwrap(), std::slice::from_ref(&expected));
     assert_eq!(store.verify().unwrap(), [expected]);
     let restored = SqliteStore::open(&backup).unwrap();

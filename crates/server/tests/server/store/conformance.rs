@@ -11,8 +11,9 @@ use tidegate_server::store::{
 };
 
 use super::members::{
-    a_repeated_change_of_class_changes_nothing, classes_change_at_the_present_version_only,
-    forgets_who_has_left_and_says_so, users_are_registered_and_read_back,
+    a_repeated_change_of_class_changes_nothing, a_step_must_know_the_last_change_of_class,
+    classes_change_at_the_present_version_only, forgets_who_has_left_and_says_so, keeps_who_has_left_for_late_events,
+    users_are_registered_and_read_back,
 };
 use super::numbers::{
     finds_the_last_records_across_gaps, forgets_old_published_records_only,
@@ -80,7 +81,9 @@ rules![
     users_are_registered_and_read_back,
     a_repeated_change_of_class_changes_nothing,
     classes_change_at_the_present_version_only,
+    a_step_must_know_the_last_change_of_class,
     forgets_who_has_left_and_says_so,
+    keeps_who_has_left_for_late_events,
 ];
 
 fn total(store: &dyn Store, lease: &Lease, version: u64) -> Option<Vec<u64>> {

@@ -23,6 +23,7 @@ fn furnish(store: &dyn Store) -> Lease {
     accept(store, "a", &batch("a", 3, 0, (0..40).map(|device| (device, 1)))).unwrap().unwrap();
     let next = Advance {
         forget: None,
+        members: None,
         version: 1,
         state: vec![7; 300],
         open: vec![open(3, 0), open(4, 1)],
@@ -238,7 +239,7 @@ fn a_full_disk_loses_nothing() {
     assert!(matches!(accept(&store, "a", &bytes(taken_in)), Err(StoreError::Failed(_))), "it is still full");
     assert_eq!(accept(&store, "a", &bytes(0)).unwrap(), Ok(taken(0, 500, 0, 0)), "what is there is known");
     let releases = vec![record(3, &"x".repeat(300_000))];
-    let next = Advance { forget: None, version: 1, releases, ..Advance::default() };
+    let next = Advance { forget: None, members: None, version: 1, releases, ..Advance::default() };
     assert!(matches!(store.advance(&lease, next.clone()), Err(StoreError::Failed(_))));
     assert_eq!(store.status("a").unwrap(), (Status::Running, 1));
     drop(store);

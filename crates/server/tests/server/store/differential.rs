@@ -201,6 +201,7 @@ impl Step {
                     releases: releases.clone(),
                     answers: said_records.clone(),
                     forget: *forget,
+                    members: None,
                 };
                 let outcome = store.advance(lease, next);
                 if let (Some(known), Ok(())) = (known, &outcome) {
@@ -220,7 +221,8 @@ impl Step {
                 said(store.records(name, *kind, filter)) + &said(store.latest(name, *kind, filter.from % 3))
             }
             Self::ChangeMembers(name, version, next, requests) => {
-                let changes = MemberChanges { version: *version, next: *next, classes: &classes(), requests };
+                let changes =
+                    MemberChanges { version: *version, next: *next, lateness: 0, classes: &classes(), requests };
                 said(store.change_members(name, &changes))
             }
             Self::Look(name) => {

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use rusqlite::Connection;
 use tidegate::central::classes::{Classes, Requirement};
 use tidegate_server::store::backup::check_backup;
-use tidegate_server::store::{Member, MemberChanges, MemberFilter, SqliteStore, Status, Store, StoreError};
+use tidegate_server::store::{Advance, Member, MemberChanges, MemberFilter, SqliteStore, Status, Store, StoreError};
 
 use super::{TestFolder, advance, begin, create};
 
@@ -19,9 +19,19 @@ pub(crate) fn classes() -> Classes {
 }
 
 /// Makes changes at a version of a stream.
-fn change(store: &dyn Store, (version, next): (u64, u64), requests: &[(&str, Option<u16>)]) -> Result<(), StoreError> {
+fn change(store: &dyn Store, at: (u64, u64), requests: &[(&str, Option<u16>)]) -> Result<(), StoreError> {
+    change_late(store, at, 0, requests)
+}
+
+/// Makes changes while earlier timestamps take late events.
+fn change_late(
+    store: &dyn Store,
+    (version, next): (u64, u64),
+    lateness: u64,
+    requests: &[(&str, Option<u16>)],
+) -> Result<(), StoreError> {
     let requests: Vec<_> = requests.iter().map(|(user, class)| ((*user).to_owned(), *class)).collect();
-    store.change_members("a", &MemberChanges { version, next, classes: &classes(), requests: &requests })
+    store.change_members("a", &MemberChanges { version, next, lateness, classes: &classes(), requests: &requests })
 }
 
 fn all(store: &dyn Store) -> Vec<Member> {
@@ -68,6 +78,31 @@ pub(super) fn classes_change_at_the_present_version_only(store: &dyn Store) {
     store.set_status("a", Status::Retired).unwrap();
     assert!(matches!(change(store, (2, 6), &[("anna", None)]), Err(StoreError::Retired(_))));
     assert_eq!(all(store)[0].membership.wanted(), Some((1, 8)));
+}
+
+/// A step that counted users by their classes is not stored once one of them has changed.
+pub(super) fn a_step_must_know_the_last_change_of_class(store: &dyn Store) {
+    let lease = begin(store, "a", &[]);
+    let step = |version, members| {
+        store.advance(&lease, Advance { version, members, ..Advance::default() }).map_err(|error| error.to_string())
+    };
+    step(1, Some(0)).unwrap();
+    change(store, (2, 5), &[("anna", Some(0)), ("bert", Some(0))]).unwrap();
+    for known in [0, 1, 3] {
+        assert_eq!(step(2, Some(known)), Err(StoreError::Stale("a".to_owned()).to_string()), "{known}");
+    }
+    step(2, Some(2)).unwrap();
+    step(3, None).unwrap();
+}
+
+pub(super) fn keeps_who_has_left_for_late_events(store: &dyn Store) {
+    create(store, "a");
+    change(store, (0, 5), &[("anna", Some(0))]).unwrap();
+    change(store, (0, 7), &[("anna", None)]).unwrap();
+    change_late(store, (0, 18), 12, &[("bert", Some(0))]).unwrap();
+    assert_eq!(all(store).len(), 2, "timestamp 6 takes events until 18 is over");
+    change_late(store, (0, 22), 12, &[("cleo", Some(0))]).unwrap();
+    assert_eq!(all(store).len(), 2);
 }
 
 /// Somebody who reads changes by number must notice that a row was deleted that says who has left.

@@ -53,7 +53,8 @@ impl<B: Base> World<B> {
         let Some(store) = self.awake(process) else { return };
         let requests = [(format!("user {}", change.user), change.class)];
         let classes = declaration.classes().unwrap().unwrap();
-        let changes = MemberChanges { version, next, classes: &classes, requests: &requests };
+        let lateness = declaration.lateness;
+        let changes = MemberChanges { version, next, lateness, classes: &classes, requests: &requests };
         let outcome = store.change_members(stream, &changes);
         let has_stopped = store.has_stopped();
         match outcome {
