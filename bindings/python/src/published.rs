@@ -3,10 +3,11 @@
 use pyo3::prelude::*;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use tidegate::release::Release;
 use tidegate::spec::StreamSpec;
 use tidegate_release::Error;
-use tidegate_table::releases::ReleaseLayout;
+use tidegate_table::releases::{ReleaseLayout, suspicion_words};
 use tidegate_table::time::{Clock, Zone};
 
 use crate::columns::TimeKind;
@@ -28,7 +29,14 @@ struct Page {
 
 #[derive(Deserialize)]
 struct Record {
-    release: Release,
+    release: Box<RawValue>,
+}
+
+/// What is suspicious about a release, beside the release's own fields.
+#[derive(Deserialize)]
+struct Suspicions {
+    #[serde(default)]
+    suspicious: Vec<String>,
 }
 
 /// The end of a page of anything.
@@ -63,7 +71,9 @@ pub(crate) fn published(py: Python<'_>, stream: &[u8], pages: Vec<Vec<u8>>) -> R
             Some(Zone::Unstated) => TimeKind::Date,
             Some(Zone::Offset(ahead)) => TimeKind::Moment { zone: Some(("UTC".into(), ahead.into())) },
         };
-        let layout = ReleaseLayout::of(&spec)?.with_clock(clock.clone());
+        let is_of_devices = matches!(&spec, StreamSpec::Local(_) | StreamSpec::Sequence(_));
+        let layout = ReleaseLayout::of_collector(&spec)?.with_clock(clock.clone());
+        let layout = if is_of_devices { layout.with_suspicions() } else { layout };
         let population = match &spec {
             StreamSpec::Local(spec) => spec.population(),
             _ => None,
@@ -71,12 +81,14 @@ pub(crate) fn published(py: Python<'_>, stream: &[u8], pages: Vec<Vec<u8>>) -> R
         let mut all = Vec::new();
         for page in &pages {
             let Page { releases } = parse(page)?;
-            all.extend(releases.into_iter().map(|Record { release }| One {
-                series: 0,
-                user: None,
-                release,
-                population,
-            }));
+            for Record { release } in releases {
+                let text = release.get().as_bytes();
+                let suspicious = match is_of_devices {
+                    true => Some(suspicion_words(parse::<Suspicions>(text)?.suspicious.iter().map(String::as_str))),
+                    false => None,
+                };
+                all.push(One { series: 0, user: None, release: parse(text)?, population, suspicious });
+            }
         }
         if !all.iter().all(|one| fits(&spec, &one.release)) {
             return Err(Error::run("the service's answer is not understood: releases of another stream").into());

@@ -24,6 +24,18 @@ pub(crate) struct One {
     pub(crate) release: Release,
     /// How many users there are, where that is public.
     pub(crate) population: Option<u64>,
+    /// What is suspicious about it, where devices report to a service.
+    pub(crate) suspicious: Option<String>,
+}
+
+impl One {
+    fn write(&self, layout: &ReleaseLayout, format: Format, text: &mut String) -> Result<(), Failure> {
+        let written = match &self.suspicious {
+            Some(suspicious) => layout.write_suspected(&self.release, suspicious, format, text),
+            None => layout.write_of(self.series, &self.release, self.user.as_deref(), format, text),
+        };
+        Ok(written.map_err(Error::run)?)
+    }
 }
 
 /// Releases of a run, with the answers of its standing queries.
@@ -78,7 +90,7 @@ impl Sink for Gathered<'_> {
                 self.answers.push(answer_line(&said, series, release.timestamp, values)?);
             }
         }
-        self.all.push(One { series, user: user.cloned(), release, population });
+        self.all.push(One { series, user: user.cloned(), release, population, suspicious: None });
         Ok(())
     }
 
@@ -111,10 +123,7 @@ impl Releases {
         py.detach(|| {
             let mut text = String::new();
             self.layout.begin(format, &mut text);
-            for One { series, user, release, .. } in &self.all {
-                let written = self.layout.write_of(*series, release, user.as_deref(), format, &mut text);
-                written.map_err(Error::run)?;
-            }
+            self.all.iter().try_for_each(|one| one.write(&self.layout, format, &mut text))?;
             Ok(text)
         })
     }
@@ -161,9 +170,8 @@ impl Releases {
         py.detach(|| {
             let mut text = String::new();
             self.layout.begin(Format::Csv, &mut text);
-            for One { series, user, release, .. } in self.all.iter().take(lines) {
-                let written = self.layout.write_of(*series, release, user.as_deref(), Format::Csv, &mut text);
-                written.map_err(Error::run)?;
+            for one in self.all.iter().take(lines) {
+                one.write(&self.layout, Format::Csv, &mut text)?;
                 if text.lines().count() > lines {
                     break;
                 }
@@ -187,9 +195,10 @@ impl Releases {
         // A request, which a producer may leave unanswered.
         drop(requested_schema);
         let mut builder = Builder::new(&self.layout.columns(), &self.times);
-        for One { series, user, release, .. } in &self.all {
+        for One { series, user, release, suspicious, .. } in &self.all {
             let begins = self.clock.seconds(release.timestamp);
-            let added = self.layout.cells(*series, release, user.as_deref(), |cell| builder.push(cell, begins));
+            let (user, suspicious) = (user.as_deref(), suspicious.as_deref().unwrap_or_default());
+            let added = self.layout.cells(*series, release, user, suspicious, |cell| builder.push(cell, begins));
             added.map_err(Error::run)?;
         }
         Ok(builder.finish(py)?)

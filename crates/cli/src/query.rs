@@ -14,7 +14,7 @@ use tidegate_device::client::Client;
 use tidegate_device::enrolment::is_name;
 use tidegate_release::gate::Reader;
 use tidegate_table::Format;
-use tidegate_table::releases::{ReleaseLayout, quoted};
+use tidegate_table::releases::{ReleaseLayout, quoted, suspicion_words};
 use tidegate_table::time::Clock;
 
 use crate::arguments::{at_least_one, repair};
@@ -325,9 +325,7 @@ impl Query {
 /// Returns what is suspicious about a release, as words.
 fn suspicions(release: &Value) -> String {
     let words = release.get("suspicious").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
-    // A service that writes something else writes no line of its own here.
-    let is_word = |word: &&str| word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-    words.filter(is_word).collect::<Vec<_>>().join(" ")
+    suspicion_words(words)
 }
 
 /// The rows of a table of streams.

@@ -77,6 +77,13 @@ pub enum Cell<'a> {
     Flag(bool),
 }
 
+/// Joins what a service says to be suspicious about a release. Other texts than words are left out: a service that
+/// writes something else writes no line of its own into a table.
+pub fn suspicion_words<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    let is_word = |word: &&str| word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    words.filter(is_word).collect::<Vec<_>>().join(" ")
+}
+
 /// Quotes a CSV field if it contains a comma, a quote or a line break.
 pub fn quoted(text: &str) -> Cow<'_, str> {
     if text.contains([',', '"', '\n', '\r']) {
@@ -307,7 +314,8 @@ impl ReleaseLayout {
         self.lines(series, release, user, |line| line.write(format, text))
     }
 
-    /// Passes the cells of a release's lines to `take`, line by line in the order of [`Self::columns`].
+    /// Passes the cells of a release's lines to `take`, line by line in the order of [`Self::columns`]. `suspicious` is
+    /// for layouts with a field for it.
     ///
     /// # Errors
     /// None in practice: writing to a string does not fail.
@@ -316,12 +324,14 @@ impl ReleaseLayout {
         series: usize,
         release: &Release,
         user: Option<&str>,
+        suspicious: &str,
         mut take: impl FnMut(Cell<'_>),
     ) -> Result<(), fmt::Error> {
         let mut spent = String::new();
         write!(spent, "{}", release.spent)?;
         self.lines(series, release, user, |line| {
-            line.cells(&spent, &mut take);
+            let suspicious = line.suspicious.map(|_| suspicious);
+            Line { suspicious, ..line }.cells(&spent, &mut take);
             Ok(())
         })
     }

@@ -34,7 +34,7 @@ fn a_suspicious_release_says_so_in_a_last_field() {
     let first: serde_json::Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
     assert_eq!(first["suspicious"], "frequency crowd");
     let mut cells = 0;
-    layout.cells(0, &release(8), None, |cell: Cell<'_>| cells += usize::from(cell == Cell::Text(""))).unwrap();
+    layout.cells(0, &release(8), None, "", |cell: Cell<'_>| cells += usize::from(cell == Cell::Text(""))).unwrap();
     assert_eq!((layout.columns().last().unwrap().name, cells), ("suspicious", 2));
     // What reads releases reads it, too.
     let read = released::read("releases", csv.as_bytes(), |_, _| Ok(())).unwrap();
