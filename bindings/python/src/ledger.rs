@@ -67,7 +67,7 @@ impl Ledger {
         Ok(self.lock()?.budget().to_string())
     }
 
-    /// What is left of it.
+    /// Remaining budget.
     #[getter]
     fn left(&self) -> Result<String, Failure> {
         Ok(self.lock()?.remaining(NOW).map_or_else(|| "0".to_owned(), |left| left.to_string()))

@@ -14,7 +14,7 @@ use crate::columns::TimeKind;
 use crate::error::Failure;
 use crate::releases::{One, Releases};
 
-/// What a service tells about a stream, as far as it is needed here.
+/// The fields of a declared stream that are read here.
 #[derive(Deserialize)]
 struct Declared {
     spec: StreamSpec,
@@ -32,7 +32,7 @@ struct Record {
     release: Box<RawValue>,
 }
 
-/// What is suspicious about a release, beside the release's own fields.
+/// The signs of poisoning that a service writes beside the fields of a release.
 #[derive(Deserialize)]
 struct Suspicions {
     #[serde(default)]

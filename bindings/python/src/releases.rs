@@ -24,7 +24,7 @@ pub(crate) struct One {
     pub(crate) release: Release,
     /// How many users there are, where that is public.
     pub(crate) population: Option<u64>,
-    /// What is suspicious about it, where devices report to a service.
+    /// Signs of poisoning, where devices report to a service.
     pub(crate) suspicious: Option<String>,
 }
 

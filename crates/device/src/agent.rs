@@ -160,7 +160,7 @@ struct State {
     // Required as well.
     #[serde(deserialize_with = "Option::deserialize")]
     silence: Option<Silence>,
-    /// What a stream of sequences needs; saved after the rest.
+    /// Memory of a stream of sequences; saved after the rest.
     #[serde(skip)]
     sequence: Option<SequenceState>,
 }

@@ -135,7 +135,7 @@ pub struct Driver {
 struct RecordedRelease<'a> {
     #[serde(flatten)]
     release: &'a Release,
-    /// What is suspicious about its reports; `None` where there are no reports of devices.
+    /// Signs of poisoned reports; `None` where there are no reports of devices.
     #[serde(skip_serializing_if = "Option::is_none")]
     suspicious: Option<&'a [SuspicionKind]>,
 }
