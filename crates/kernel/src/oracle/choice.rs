@@ -1,4 +1,6 @@
-//! Choice of the oracle with the lowest variance. It uses floating point, because it affects accuracy and not privacy.
+//! Choice of the oracle with the lowest variance. It uses floating point, because it affects accuracy and not privacy,
+//! but only operations that are exact to the last bit on every platform (IEEE 754): devices and collectors must choose
+//! alike. So e^ε comes from integers, not from `f64::exp`.
 
 use crate::epsilon::Epsilon;
 use crate::oracle::index_codec::IndexCodec;
@@ -46,7 +48,7 @@ impl OracleKind {
     /// The variance of an estimated frequency, as a function of the true frequency, in closed form.
     /// [`Oracle::variance`](crate::oracle::Oracle::variance) equals it up to the rounding of integer weights.
     pub fn variance(self, domain: u32, epsilon: Epsilon, reports: u64) -> Variance {
-        Variance::of(self.support(domain, epsilon.as_f64().exp()), reports)
+        Variance::of(self.support(domain, epsilon.exp_as_f64()), reports)
     }
 
     fn support(self, domain: u32, ratio: f64) -> Support {
@@ -68,7 +70,7 @@ impl OracleKind {
             Self::Grr => IndexCodec::new(domain).length(),
             Self::Sue | Self::Oue | Self::Subset => domain.div_ceil(8) as usize,
             Self::Blh => SEED_LENGTH + 1,
-            Self::Olh => SEED_LENGTH + IndexCodec::new(best_buckets(epsilon.as_f64().exp())).length(),
+            Self::Olh => SEED_LENGTH + IndexCodec::new(best_buckets(epsilon.exp_as_f64())).length(),
             Self::Hadamard => IndexCodec::new(columns(domain)).length(),
         }
     }

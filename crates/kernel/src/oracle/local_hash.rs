@@ -30,7 +30,7 @@ impl LocalHash {
 
     /// OLH: the number of buckets with the lowest variance.
     pub(crate) fn optimised(domain: u32, epsilon: Epsilon) -> Result<Self, ResponseError> {
-        Self::new(domain, best_buckets(epsilon.as_f64().exp()), epsilon)
+        Self::new(domain, best_buckets(epsilon.exp_as_f64()), epsilon)
     }
 
     fn new(domain: u32, buckets: u32, epsilon: Epsilon) -> Result<Self, ResponseError> {

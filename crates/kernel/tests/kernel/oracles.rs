@@ -275,3 +275,19 @@ fn sealed_values_outside_the_domain_become_the_last() {
         assert_ne!(report(0), report(4));
     }
 }
+
+// A line a vector: oracle, domain, epsilon, seed, and the reports of the values 0, 1 and 2, one after another, in
+// hexadecimal digits. Every platform and every other implementation must send these bytes.
+#[test]
+fn reports_of_a_seed_are_the_golden_bytes() {
+    let cases = KINDS.into_iter().flat_map(|kind| [11, 100, 300].map(|domain| (kind, domain)));
+    let lines = cases.flat_map(|(kind, domain)| {
+        ["0.5", "1", "3.7"].map(|amount| {
+            let bytes = reports(&oracle(kind, domain, amount), 0..3, &mut SeededRandom::new(7));
+            let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("{kind} {domain} {amount} 7 {digits}\n")
+        })
+    });
+    let computed: String = lines.collect();
+    assert_eq!(computed, include_str!("../golden/reports_v1.txt"), "{computed}");
+}

@@ -43,7 +43,7 @@ impl Subset {
     /// Creates the oracle with the set size of the lowest variance.
     pub(crate) fn new(domain: u32, epsilon: Epsilon) -> Result<Self, ResponseError> {
         let codec = BitsCodec::new(domain)?;
-        let size = best_subset_size(domain, epsilon.as_f64().exp());
+        let size = best_subset_size(domain, epsilon.exp_as_f64());
         let (inside, outside) = (u64::from(size), u64::from(domain - size));
         let (truth, other) = odds(inside, outside, epsilon)?;
         let own_weight = inside * truth;
