@@ -9,7 +9,11 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
 
 use crate::postgres::Postgres;
 use crate::service::{Home, Serving, stream};
@@ -229,6 +233,95 @@ fn tokens_are_rotated_without_a_restart() {
     let length = feed.read(&mut rest).unwrap();
     assert!(rest[..length].ends_with(b"0\r\n\r\n"), "the feed of the old token goes on");
     assert_eq!(serving.terminate().0, Some(0));
+}
+
+/// Receives messages, and hands their signatures and bodies on.
+fn receive(listener: TcpListener) -> Receiver<(String, String)> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.unwrap();
+            let mut text = String::new();
+            while !text.ends_with('}') {
+                let mut bytes = [0; 4_096];
+                let length = connection.read(&mut bytes).unwrap();
+                text.push_str(str::from_utf8(&bytes[..length]).unwrap());
+            }
+            connection.write_all(b"HTTP/1.1 204 Yes\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").unwrap();
+            let (head, body) = text.split_once("\r\n\r\n").unwrap();
+            let signature = head.lines().find_map(|line| line.strip_prefix("tidegate-signature: ")).unwrap_or_default();
+            if sender.send((signature.to_owned(), body.to_owned())).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// Whether a message is signed with a secret, by a computation of its own.
+fn is_signed(signature: &str, body: &str, secret: &str) -> bool {
+    let Some((time, digits)) = signature.strip_prefix("t=").and_then(|signature| signature.split_once(",v1=")) else {
+        return false;
+    };
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
+    mac.update(format!("{time}.{body}").as_bytes());
+    mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect::<String>() == digits
+}
+
+#[test]
+fn the_webhook_secret_is_rotated_without_a_restart() {
+    let (home, listener) = (Home::new(), TcpListener::bind("127.0.0.1:0").unwrap());
+    let secret = home.folder.file("home/state/webhook.key");
+    let write = |text: &str| {
+        fs::write(&secret, text).unwrap();
+        fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+    };
+    // Noise around zero starts and ends an event again and again.
+    let rooms = format!(
+        "\n[[streams]]\nname = \"rooms\"\ntick = 1\nwebhooks = [\"http://{}/\"]\n[streams.spec]\n\
+         family = \"central\"\nmechanism = \"uniform\"\nepsilon = 0.1\nwindow = 2\ndomain = [\"in\", \"out\"]\n\
+         [[streams.spec.monitors]]\nname = \"noise\"\nvalue = \"in\"\nunit = \"counts\"\ndirection = \"above\"\n\
+         start = 0.0\n",
+        listener.local_addr().unwrap()
+    );
+    home.configure("webhook_secret = \"state/webhook.key\"\nwebhook_networks = [\"127.0.0.1/32\"]\n", &rooms);
+    write(" \n");
+    assert_refused(&home.run("serve"), "webhook.key is empty");
+    write("first\n");
+    let messages = receive(listener);
+    let serving = home.serve();
+    let hang_up = || {
+        let id = serving.child.id().to_string();
+        assert!(Command::new("kill").args(["-HUP", &id]).status().unwrap().success());
+    };
+    let next = || messages.recv_timeout(Duration::from_secs(60)).unwrap();
+    let (signature, body) = next();
+    assert!(is_signed(&signature, &body, "first") && !is_signed(&signature, &body, "second"), "{signature}");
+    // An invalid secret changes nothing, nor does one that others can read.
+    write("");
+    hang_up();
+    std::thread::sleep(Duration::from_millis(300));
+    let (signature, body) = next();
+    assert!(is_signed(&signature, &body, "first"), "{signature}");
+    write("second");
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o644)).unwrap();
+    hang_up();
+    std::thread::sleep(Duration::from_millis(300));
+    let (signature, body) = next();
+    assert!(is_signed(&signature, &body, "first"), "{signature}");
+    write("second");
+    hang_up();
+    let began = Instant::now();
+    loop {
+        let (signature, body) = next();
+        if is_signed(&signature, &body, "second") {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(20), "messages are still signed with the old secret");
+    }
+    let (code, said) = serving.terminate();
+    assert_eq!(code, Some(0));
+    assert!(said.contains("webhook.key is empty") && !said.contains("second"), "{said}");
 }
 
 #[test]
