@@ -10,8 +10,9 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
+use flate2::read::GzDecoder;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
@@ -373,4 +374,56 @@ fn sigterm_is_obeyed_while_the_database_hangs() {
     // By itself: 0 where the driver gave the database up in time, and 1 where it was left behind.
     assert!(code == Some(0) || said.contains("the streams did not stop in time"), "{code:?}: {said}");
     drop(hung);
+}
+
+/// A store of the released version 0.1.0, with a stream of each mechanism.
+const RELEASED_0_1_0: &[u8] = include_bytes!("../../../server/tests/server/store/version-0.1.0.db.gz");
+
+#[test]
+fn streams_of_the_released_version_go_on_or_begin_anew() {
+    let home = Home::new();
+    let mut store = Vec::new();
+    GzDecoder::new(RELEASED_0_1_0).read_to_end(&mut store).unwrap();
+    fs::write(home.store(), store).unwrap();
+    fs::write(home.folder.file("home/state/vault.key"), "09".repeat(32) + "\n").unwrap();
+    assert!(home.run("restore --adopt-marks").status.success());
+    // Those whose state cannot be read say so, and the others run.
+    let problems = |serving: &Serving| {
+        await_ready(serving);
+        let listed = command(&format!("stream list --json --server {}", serving.url))
+            .env("TIDEGATE_TOKEN", home.token("operator"))
+            .output()
+            .unwrap();
+        let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+        let streams = listed["streams"].as_array().or(listed.as_array()).unwrap().clone();
+        assert_eq!(streams.len(), 24);
+        let mut found = BTreeMap::new();
+        for stream in streams.iter().filter(|stream| !stream["problem"].is_null()) {
+            let text = |key: &str| stream[key].as_str().unwrap().to_owned();
+            found.insert(text("name"), text("problem"));
+        }
+        found
+    };
+    let serving = home.serve();
+    let found = problems(&serving);
+    let names: Vec<&str> = found.keys().map(String::as_str).collect();
+    assert_eq!(names, ["central_track", "local_track", "scalar_track"], "{found:?}");
+    assert!(found.values().all(|problem| problem.contains("see \"Upgrading\" in docs/operations.md")), "{found:?}");
+    assert_eq!(serving.terminate().0, Some(0));
+    // What can be read goes on as it is.
+    assert_refused(&home.run("restore --begin-anew central_ba"), "its state can be read: it goes on as it is");
+    let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() / 10;
+    for name in ["central_track", "local_track", "scalar_track"] {
+        let before = now();
+        let anew = home.run(&format!("restore --begin-anew {name}"));
+        assert!(anew.status.success(), "{name}: {}", stderr(&anew));
+        let begins =
+            stderr(&anew).split("timestamp ").nth(1).unwrap().split(',').next().unwrap().parse::<u64>().unwrap();
+        // A whole window after the present tick.
+        let window = if name == "scalar_track" { 1 } else { 3 };
+        assert!((before + window..=now() + window).contains(&begins), "{name}: {begins}");
+    }
+    let serving = home.serve();
+    assert_eq!(problems(&serving), BTreeMap::new());
+    assert_eq!(serving.terminate().0, Some(0));
 }
