@@ -186,8 +186,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// The report of an answer below `domain` as a [channel](crate::primitives::SymbolChannel) drew it, written like one
-    /// of [`OracleKind::Grr`]. `None` for an answer outside the domain.
+    /// The report of an answer below `domain`, as a [channel](crate::primitives::SymbolChannel) drew it. It is written
+    /// like one of [`OracleKind::Grr`]. `None` for an answer outside the domain.
     pub fn of_answer(answer: Noised<u32>, domain: u32) -> Option<Self> {
         Self::of_index(*answer.value(), domain, answer.provenance())
     }

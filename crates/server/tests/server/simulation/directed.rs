@@ -178,7 +178,8 @@ fn answers_in_a_circle(defect: SequenceDefect) -> Vec<u8> {
     let declared = declaration(
         "circle",
         r#"{ "family": "sequence", "mechanism": "crr", "epsilon": 2, "domain": 4, "population": 1,
-             "model": { "prior": [1, 0, 0, 0], "transitions": [[0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [1, 0, 0, 0]] } }"#,
+             "model": { "prior": [1, 0, 0, 0], "transitions": [[0, 1, 0, 0], [0, 0, 1, 0],
+                                                             [0, 0, 0, 1], [1, 0, 0, 0]] } }"#,
     );
     let broken = BrokenDevice { of_sequences: defect, ..BrokenDevice::default() };
     let mut device = SimulatedDevice::new(0, &declared, broken, 1, START);
