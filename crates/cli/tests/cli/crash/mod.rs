@@ -57,10 +57,12 @@ const SEQUENCES: [Declared; 2] = [
     },
 ];
 
-/// Everything that was sent: for each stream, timestamp and batch, how many reports, and whether they were
-/// acknowledged.
+/// Stream, timestamp and number of a batch.
+type Batch = (String, u64, u64);
+
+/// Everything that was sent: for each batch how many reports, and whether they were acknowledged.
 #[derive(Debug, Default)]
-struct Sent(Mutex<BTreeMap<(String, u64, u64), (u64, bool)>>);
+struct Sent(Mutex<BTreeMap<Batch, (u64, bool)>>);
 
 impl Sent {
     fn sending(&self, stream: &str, timestamp: u64, batch: u64, size: u64) {
