@@ -322,12 +322,12 @@ impl Device {
         if !memory.is_before(rule.start(now)) {
             return Err(AnswerError::Answered { timestamp: now, phase: question.phase });
         }
-        let (answer, provenance) = match rule.plan(memory, now).ok_or(AnswerError::NoChannel)? {
+        let report = match rule.plan(memory, now).ok_or(AnswerError::NoChannel)? {
             Planned::Constant(answer) => {
                 self.ledger.open(now)?;
                 self.answered = Some((question.timestamp, question.phase));
                 memory.pass(rule, now).ok_or(AnswerError::NoChannel)?;
-                (answer, random.provenance())
+                Report::of_constant(answer, rule.sequences(), random)
             }
             Planned::Drawn(plan) => {
                 let permit = self.ledger.spend(now, rule.loss())?;
@@ -339,13 +339,11 @@ impl Device {
                     PrimitiveError::Entropy(error) => AnswerError::from(OracleError::Entropy(error)),
                     _ => missing(),
                 })?;
-                let provenance = answer.provenance();
-                let answer = answer.into_value();
-                memory.release(rule, now, *plan, answer).ok_or(AnswerError::NoChannel)?;
-                (answer, provenance)
+                memory.release(rule, now, *plan, *answer.value()).ok_or(AnswerError::NoChannel)?;
+                Report::of_answer(answer, rule.sequences())
             }
         };
-        let report = Report::of_answer(answer, rule.sequences(), provenance).ok_or(AnswerError::NoChannel)?;
+        let report = report.ok_or(AnswerError::NoChannel)?;
         self.keep(question, &report);
         Ok(report)
     }

@@ -97,7 +97,7 @@ impl SequenceCounter {
         let population =
             spec.population.ok_or(SpecError::Missing { key: "population", mechanism: spec.mechanism.name() });
         let (domain, length) = (spec.values()?.count(), mechanism.length());
-        Ok(Some(Self { loss, domain, length, population: population? }))
+        Ok(Some(Self { loss, domain, length, population: population?.get() }))
     }
 
     /// Returns the declared number of devices.

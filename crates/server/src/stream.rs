@@ -45,6 +45,9 @@ pub struct Declaration {
     pub retention: Retention,
 }
 
+/// Longest tick, in seconds: a leap year.
+pub const MAX_TICK: u64 = 366 * 86_400;
+
 /// Longest lateness, in ticks.
 pub const MAX_LATENESS: u64 = 100;
 
@@ -68,6 +71,8 @@ pub enum DeclarationError {
     Devices { key: &'static str, problem: String },
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    #[error("tick: {given} seconds are more than {MAX_TICK}, a year, the most")]
+    Tick { given: u64 },
     #[error("webhooks: {given:?} is no http or https URL")]
     Webhook { given: String },
     #[error("retention.{0}")]
@@ -96,6 +101,9 @@ impl Declaration {
     pub fn check(&self) -> Result<(), DeclarationError> {
         if !is_name(&self.name) {
             return Err(DeclarationError::Name);
+        }
+        if self.tick.get() > MAX_TICK {
+            return Err(DeclarationError::Tick { given: self.tick.get() });
         }
         let is_url = |url: &String| {
             let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));

@@ -12,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::Args;
 use tidegate::kernel::Window;
 use tidegate_device::disk::Folder;
-use tidegate_server::driver::first_state;
+use tidegate_server::driver::{DriveError, check_state, first_state};
 use tidegate_server::store::backup::{StreamSummary as Found, check_backup};
 use tidegate_server::store::mark::{HighWater as _, Older};
 use tidegate_server::store::{Mark, Marks, SqliteStore, StoreError};
@@ -59,7 +59,8 @@ pub(crate) struct Backup {
 /// The high-water marks tell what was published since. A stream of which more was published than the
 /// backup knows has forgotten what was spent, and the service refuses to start with it. Put a later
 /// backup in place; or let the stream begin anew with --begin-anew: then it leaves out as many
-/// timestamps as its window has, counted from the last that was published, and its budget holds.
+/// timestamps as its window has, counted from the last that was published, and its budget holds. A
+/// stream whose state this version cannot read begins anew likewise, a window after the present.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
@@ -77,7 +78,7 @@ pub(crate) struct Restore {
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
 
-    /// A stream that is older than what was published, and is to begin anew
+    /// A stream that is older than what was published, or has an unreadable state, and is to begin anew
     #[arg(long, value_name = "STREAM")]
     begin_anew: Option<String>,
 
@@ -270,12 +271,18 @@ fn begin_anew(config: &Config, stream: &str) -> Result<(), Failure> {
         )),
         error => failed(error),
     })?;
-    let Some(Mark { version, timestamp }) = marks.mark(stream).filter(|mark| mark.version > found.version) else {
-        return Err(Failure::input(format_args!(
-            "stream {stream} is not older than what was published: it goes on as it is"
-        )));
-    };
+    let key = open::vault_key(config)?;
     let declaration: Declaration = serde_json::from_str(&found.declaration).map_err(Failure::run)?;
+    let marked = marks.mark(stream).unwrap_or(Mark { version: 0, timestamp: None });
+    let is_unreadable = matches!(check_state(&found, Some(&key)), Err(DriveError::State { .. }));
+    if marked.version <= found.version && !is_unreadable {
+        return Err(Failure::input(format_args!(
+            "stream {stream} is not older than what was published, and its state can be read: it goes on as it is"
+        )));
+    }
+    // Of a state that cannot be read, nobody knows which timestamp was opened last: none after the present one.
+    let present = declaration.schedule().timestamp(tidegate_server::service::now()).filter(|_| is_unreadable);
+    let (version, timestamp) = (marked.version.max(found.version), marked.timestamp.max(present));
     let not_before = match (timestamp, declaration.spec.window()) {
         (None, _) => 0,
         (Some(last), Window::Timestamps(window)) => last.saturating_add(window.get()),
@@ -285,7 +292,6 @@ fn begin_anew(config: &Config, stream: &str) -> Result<(), Failure> {
             )));
         }
     };
-    let key = open::vault_key(config)?;
     let state = first_state(&declaration, not_before, Some(&key)).map_err(Failure::run)?;
     // A driver stopped between advancing and marking may have been one version ahead.
     store.replace_state(stream, &state, version.saturating_add(2)).map_err(failed)?;

@@ -10,7 +10,7 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use tidegate_server::http::auth::{TokenEntry, Tokens};
+use tidegate_server::http::auth::{Secret, TokenEntry, Tokens};
 use tidegate_server::http::{HttpSettings, Limits, LogFormat, Network, Rate, TlsFiles};
 use tidegate_server::retention::Retention;
 use tidegate_server::stream::{Declaration, DeclarationError};
@@ -355,6 +355,21 @@ impl Config {
     /// Returns the path of the key that encrypts readings held back.
     pub(crate) fn vault_key(&self) -> PathBuf {
         self.state.join("vault.key")
+    }
+
+    /// Reads the secret that signs messages to webhooks.
+    pub(crate) fn read_webhook_secret(&self) -> Result<Option<Secret>, Failure> {
+        let Some(path) = &self.webhook_secret else { return Ok(None) };
+        check_private(path).map_err(Failure::input)?;
+        let text = std::fs::read_to_string(path);
+        let text = text.map_err(|error| Failure::input(format_args!("{} cannot be read: {error}", path.display())))?;
+        // Wiped when it is dropped.
+        let secret = Secret::new(text);
+        if secret.reveal().trim().is_empty() {
+            let problem = "is empty: write the secret that signs messages to webhooks into it";
+            return Err(Failure::input(format_args!("{} {problem}", path.display())));
+        }
+        Ok(Some(Secret::new(secret.reveal().trim().to_owned())))
     }
 
     /// Returns all files that only the service may read.

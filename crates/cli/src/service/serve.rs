@@ -12,9 +12,8 @@ use std::time::Duration;
 use clap::Args;
 use tidegate_device::clock::{BootClock, UnknownClock};
 use tidegate_server::driver::{DriveError, Tools};
-use tidegate_server::http::auth::Secret;
 use tidegate_server::http::{
-    HttpSettings, Listeners, Reload, Telemetry, WebhookSettings, log_to_stderr, serve, shutdown_signal,
+    HttpSettings, Listeners, Reload, Reloaded, Telemetry, WebhookSettings, log_to_stderr, serve, shutdown_signal,
 };
 use tidegate_server::service::{Service, ServiceError, ServiceSettings};
 use tidegate_server::store::StoreError;
@@ -28,7 +27,8 @@ use crate::failure::{Failure, complain};
 ///
 /// Streams are those of the configuration, and those that were created through the API before. What a
 /// stream promises never changes: a configuration that says otherwise is refused. It stops at SIGTERM
-/// and SIGINT, after what was begun; SIGHUP has the certificate and the tokens read again.
+/// and SIGINT, after what was begun; SIGHUP has the certificate, the tokens and the secret of webhooks
+/// read again.
 ///
 /// It does not start with a store that is older than what was published: see tidegate restore --help.
 /// Nor where the machine hides its steady clock or the identity of its boot: see tidegate doctor.
@@ -50,8 +50,14 @@ impl Serve {
         log_to_stderr(config.log.format, &config.log.filter).map_err(Failure::input)?;
         let mut prepared = Prepared::new(&config)?;
         let path = self.config.clone();
-        // Nothing but the tokens can change while it runs.
-        let read = move || Config::read(&path).map(|config| config.tokens).map_err(|error| error.to_string());
+        // Nothing but these can change while it runs.
+        let read = move || {
+            let reloaded = Config::read(&path).and_then(|config| {
+                let webhook_secret = config.read_webhook_secret()?;
+                Ok(Reloaded { tokens: config.tokens, webhook_secret })
+            });
+            reloaded.map_err(|error| error.to_string())
+        };
         prepared.settings.reload = Some(Reload::new(read));
         // Install the signal handlers before announcing the address.
         let stop = {
@@ -112,12 +118,7 @@ impl Prepared {
         if let Some(tls) = &config.tls {
             tls.check().map_err(Failure::input)?;
         }
-        let secret = config.webhook_secret.as_deref().map(|path| {
-            let text = std::fs::read_to_string(path);
-            text.map(|text| Secret::new(text.trim().to_owned()))
-                .map_err(|error| Failure::input(format_args!("{} cannot be read: {error}", path.display())))
-        });
-        let secret = secret.transpose()?;
+        let secret = config.read_webhook_secret()?;
         let tools = open::tools(config)?;
         let signer = open::operator_key(config)?;
         check_marks(config, &tools)?;

@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::float_cmp)]
 
 mod advise;
+mod attacks;
 mod audit;
 mod channel;
 mod crash;

@@ -9,7 +9,12 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant, SystemTime};
+
+use flate2::read::GzDecoder;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
 
 use crate::postgres::Postgres;
 use crate::service::{Home, Serving, stream};
@@ -231,6 +236,95 @@ fn tokens_are_rotated_without_a_restart() {
     assert_eq!(serving.terminate().0, Some(0));
 }
 
+/// Receives messages, and hands their signatures and bodies on.
+fn receive(listener: TcpListener) -> Receiver<(String, String)> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.unwrap();
+            let mut text = String::new();
+            while !text.ends_with('}') {
+                let mut bytes = [0; 4_096];
+                let length = connection.read(&mut bytes).unwrap();
+                text.push_str(str::from_utf8(&bytes[..length]).unwrap());
+            }
+            connection.write_all(b"HTTP/1.1 204 Yes\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").unwrap();
+            let (head, body) = text.split_once("\r\n\r\n").unwrap();
+            let signature = head.lines().find_map(|line| line.strip_prefix("tidegate-signature: ")).unwrap_or_default();
+            if sender.send((signature.to_owned(), body.to_owned())).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// Whether a message is signed with a secret, by a computation of its own.
+fn is_signed(signature: &str, body: &str, secret: &str) -> bool {
+    let Some((time, digits)) = signature.strip_prefix("t=").and_then(|signature| signature.split_once(",v1=")) else {
+        return false;
+    };
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
+    mac.update(format!("{time}.{body}").as_bytes());
+    mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect::<String>() == digits
+}
+
+#[test]
+fn the_webhook_secret_is_rotated_without_a_restart() {
+    let (home, listener) = (Home::new(), TcpListener::bind("127.0.0.1:0").unwrap());
+    let secret = home.folder.file("home/state/webhook.key");
+    let write = |text: &str| {
+        fs::write(&secret, text).unwrap();
+        fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+    };
+    // Noise around zero starts and ends an event again and again.
+    let rooms = format!(
+        "\n[[streams]]\nname = \"rooms\"\ntick = 1\nwebhooks = [\"http://{}/\"]\n[streams.spec]\n\
+         family = \"central\"\nmechanism = \"uniform\"\nepsilon = 0.1\nwindow = 2\ndomain = [\"in\", \"out\"]\n\
+         [[streams.spec.monitors]]\nname = \"noise\"\nvalue = \"in\"\nunit = \"counts\"\ndirection = \"above\"\n\
+         start = 0.0\n",
+        listener.local_addr().unwrap()
+    );
+    home.configure("webhook_secret = \"state/webhook.key\"\nwebhook_networks = [\"127.0.0.1/32\"]\n", &rooms);
+    write(" \n");
+    assert_refused(&home.run("serve"), "webhook.key is empty");
+    write("first\n");
+    let messages = receive(listener);
+    let serving = home.serve();
+    let hang_up = || {
+        let id = serving.child.id().to_string();
+        assert!(Command::new("kill").args(["-HUP", &id]).status().unwrap().success());
+    };
+    let next = || messages.recv_timeout(Duration::from_secs(60)).unwrap();
+    let (signature, body) = next();
+    assert!(is_signed(&signature, &body, "first") && !is_signed(&signature, &body, "second"), "{signature}");
+    // An invalid secret changes nothing, nor does one that others can read.
+    write("");
+    hang_up();
+    std::thread::sleep(Duration::from_millis(300));
+    let (signature, body) = next();
+    assert!(is_signed(&signature, &body, "first"), "{signature}");
+    write("second");
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o644)).unwrap();
+    hang_up();
+    std::thread::sleep(Duration::from_millis(300));
+    let (signature, body) = next();
+    assert!(is_signed(&signature, &body, "first"), "{signature}");
+    write("second");
+    hang_up();
+    let began = Instant::now();
+    loop {
+        let (signature, body) = next();
+        if is_signed(&signature, &body, "second") {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(20), "messages are still signed with the old secret");
+    }
+    let (code, said) = serving.terminate();
+    assert_eq!(code, Some(0));
+    assert!(said.contains("webhook.key is empty") && !said.contains("second"), "{said}");
+}
+
 #[test]
 fn few_files_leave_room_for_streams() {
     let home = Home::new();
@@ -280,4 +374,56 @@ fn sigterm_is_obeyed_while_the_database_hangs() {
     // By itself: 0 where the driver gave the database up in time, and 1 where it was left behind.
     assert!(code == Some(0) || said.contains("the streams did not stop in time"), "{code:?}: {said}");
     drop(hung);
+}
+
+/// A store of the released version 0.1.0, with a stream of each mechanism.
+const RELEASED_0_1_0: &[u8] = include_bytes!("../../../server/tests/server/store/version-0.1.0.db.gz");
+
+#[test]
+fn streams_of_the_released_version_go_on_or_begin_anew() {
+    let home = Home::new();
+    let mut store = Vec::new();
+    GzDecoder::new(RELEASED_0_1_0).read_to_end(&mut store).unwrap();
+    fs::write(home.store(), store).unwrap();
+    fs::write(home.folder.file("home/state/vault.key"), "09".repeat(32) + "\n").unwrap();
+    assert!(home.run("restore --adopt-marks").status.success());
+    // Those whose state cannot be read say so, and the others run.
+    let problems = |serving: &Serving| {
+        await_ready(serving);
+        let listed = command(&format!("stream list --json --server {}", serving.url))
+            .env("TIDEGATE_TOKEN", home.token("operator"))
+            .output()
+            .unwrap();
+        let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+        let streams = listed["streams"].as_array().or(listed.as_array()).unwrap().clone();
+        assert_eq!(streams.len(), 24);
+        let mut found = BTreeMap::new();
+        for stream in streams.iter().filter(|stream| !stream["problem"].is_null()) {
+            let text = |key: &str| stream[key].as_str().unwrap().to_owned();
+            found.insert(text("name"), text("problem"));
+        }
+        found
+    };
+    let serving = home.serve();
+    let found = problems(&serving);
+    let names: Vec<&str> = found.keys().map(String::as_str).collect();
+    assert_eq!(names, ["central_track", "local_track", "scalar_track"], "{found:?}");
+    assert!(found.values().all(|problem| problem.contains("see \"Upgrading\" in docs/operations.md")), "{found:?}");
+    assert_eq!(serving.terminate().0, Some(0));
+    // What can be read goes on as it is.
+    assert_refused(&home.run("restore --begin-anew central_ba"), "its state can be read: it goes on as it is");
+    let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() / 10;
+    for name in ["central_track", "local_track", "scalar_track"] {
+        let before = now();
+        let anew = home.run(&format!("restore --begin-anew {name}"));
+        assert!(anew.status.success(), "{name}: {}", stderr(&anew));
+        let begins =
+            stderr(&anew).split("timestamp ").nth(1).unwrap().split(',').next().unwrap().parse::<u64>().unwrap();
+        // A whole window after the present tick.
+        let window = if name == "scalar_track" { 1 } else { 3 };
+        assert!((before + window..=now() + window).contains(&begins), "{name}: {begins}");
+    }
+    let serving = home.serve();
+    assert_eq!(problems(&serving), BTreeMap::new());
+    assert_eq!(serving.terminate().0, Some(0));
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::crash::killing;
+use crate::crash::{Killed, killing};
 use crate::service::{Home, counts};
 use crate::{assert_refused, command, stderr, stdout};
 
@@ -32,11 +32,16 @@ struct Service {
 
 impl Service {
     fn new(streams: &str) -> Self {
+        Self::on(&Killed::Sqlite, streams)
+    }
+
+    fn on(store: &Killed, streams: &str) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let home = Home::new();
         home.configure("", streams);
         let text = fs::read_to_string(home.config()).unwrap();
-        fs::write(home.config(), text.replace("127.0.0.1:0", &format!("127.0.0.1:{port}"))).unwrap();
+        let text = text.replace("127.0.0.1:0", &format!("127.0.0.1:{port}"));
+        fs::write(home.config(), store.line() + &text).unwrap();
         Self { home, url: format!("http://127.0.0.1:{port}") }
     }
 
@@ -104,9 +109,10 @@ fn reports(releases: &[Value]) -> BTreeMap<u64, f64> {
     reports
 }
 
-/// Kills the device and the service in turn, and compares what the device was told with what was released.
-fn survives_kills(name: &str, mechanism: &str, more: &str) {
-    let service = Service::new(&stream(name, mechanism, more));
+/// Kills the device, the service and its database in turn, and compares what the device was told with what was
+/// released.
+fn survives_kills(mut store: Killed, name: &str, mechanism: &str, more: &str) {
+    let service = Service::on(&store, &stream(name, mechanism, more));
     let told = service.home.folder.file("told.ndjson");
     let mut serving = service.home.serve();
     let mut device = service.device(name, "--value work", &told);
@@ -117,7 +123,7 @@ fn survives_kills(name: &str, mechanism: &str, more: &str) {
         if round % 2 == 0 {
             kill(device);
             device = service.device(name, "--value work", &told);
-        } else {
+        } else if !store.kill_database(round % 4 == 1) {
             serving.kill();
             thread::sleep(Duration::from_millis(300));
             serving = service.home.serve();
@@ -141,12 +147,17 @@ fn survives_kills(name: &str, mechanism: &str, more: &str) {
 
 #[test]
 fn a_device_and_a_service_that_are_killed_lose_no_release_and_count_none_twice() {
-    survives_kills("moves", "crr", "");
+    survives_kills(Killed::Sqlite, "moves", "crr", "");
+}
+
+#[test]
+fn a_device_and_a_service_that_are_killed_with_postgres_lose_no_release_and_count_none_twice() {
+    survives_kills(Killed::postgres(), "moves", "crr", "");
 }
 
 #[test]
 fn batches_of_a_device_that_is_killed_are_released_once() {
-    survives_kills("trips", "batched", "length = 2");
+    survives_kills(Killed::Sqlite, "trips", "batched", "length = 2");
 }
 
 #[test]

@@ -39,6 +39,7 @@ pub use estimate::{Estimate, Variance};
 
 use crate::epsilon::Epsilon;
 use crate::permit::Permit;
+use crate::primitives::Noised;
 use crate::random::{Closed, FreshRandom, NoEntropy, Provenance, Randomness};
 use crate::randomised_response::ResponseError;
 use crate::sealed::Sealed;
@@ -185,9 +186,22 @@ pub struct Report {
 }
 
 impl Report {
-    /// The report of an answer below `domain` that a [channel](crate::primitives::SymbolChannel) drew, written like one
-    /// of [`OracleKind::Grr`]. Like loading, it grants nothing. `None` for an answer outside the domain.
-    pub fn of_answer(answer: u32, domain: u32, provenance: Provenance) -> Option<Self> {
+    /// The report of an answer below `domain`, as a [channel](crate::primitives::SymbolChannel) drew it. It is written
+    /// like one of [`OracleKind::Grr`]. `None` for an answer outside the domain.
+    pub fn of_answer(answer: Noised<u32>, domain: u32) -> Option<Self> {
+        Self::of_index(*answer.value(), domain, answer.provenance())
+    }
+
+    /// The report of an answer below `domain` that follows from public knowledge alone and costs nothing: that of a
+    /// channel with one output. Nothing is drawn; the report says which generator the sender uses. `None` for an answer
+    /// outside the domain.
+    ///
+    /// The caller vouches that no secret data decided the answer.
+    pub fn of_constant(answer: u32, domain: u32, random: &impl Randomness) -> Option<Self> {
+        Self::of_index(answer, domain, random.provenance())
+    }
+
+    fn of_index(answer: u32, domain: u32, provenance: Provenance) -> Option<Self> {
         let codec = IndexCodec::new(domain);
         let mut bytes = vec![0; codec.length()].into_boxed_slice();
         codec.write(answer, &mut bytes);

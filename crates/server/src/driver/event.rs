@@ -61,7 +61,10 @@ pub enum DriveError {
     Older { stream: String, found: u64, marked: u64 },
     #[error("the high-water mark could not be raised: {0}")]
     Mark(#[source] io::Error),
-    #[error("the state of stream {stream} cannot be read: {problem}")]
+    #[error(
+        "the state of stream {stream} cannot be read: {problem}. Run the program that wrote it, or begin the stream \
+         anew: see \"Upgrading\" in docs/operations.md"
+    )]
     State { stream: String, problem: String },
     #[error("the state of stream {0} holds readings, and there is no key for them")]
     NoKey(String),

@@ -45,7 +45,7 @@ use state::{SavedState, VERSION, encode, load, save_stream, unreadable};
 
 pub use event::{DriveError, DriverEvent};
 pub use group::{Turn, drive_together};
-pub use state::{first_state, next_timestamp, progress};
+pub use state::{check_state, first_state, next_timestamp, progress};
 pub use suspicion::{Suspicion, SuspicionKind};
 
 use crate::ingest::event_buffer::EventBuffer;

@@ -16,6 +16,9 @@ pub(super) const VERSION: u16 = 3;
 /// Version of the states without `suspicious`, which are read.
 const UNSUSPECTED: u16 = 2;
 
+/// Version of the states that hold a mechanism and its queries, which are read.
+const OF_MECHANISM: u16 = 1;
+
 /// The fields' order is the saved form.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -28,6 +31,19 @@ pub(super) struct SavedState {
     pub(super) pace: Option<(ClockGuard, [u8; 16])>,
     pub(super) stream: Vec<u8>,
     pub(super) suspicious: Vec<SuspicionKind>,
+}
+
+/// State of version 1. The fields' order is the saved form.
+#[derive(Deserialize)]
+struct StateOfMechanism {
+    _version: u16,
+    last: Option<u64>,
+    not_before: u64,
+    due: Option<u64>,
+    round: u64,
+    pace: Option<(ClockGuard, [u8; 16])>,
+    mechanism: Vec<u8>,
+    queries: Option<Vec<u8>>,
 }
 
 /// Encodes the first state of a stream, for [`Store::create`](crate::store::Store::create).
@@ -62,6 +78,16 @@ pub fn next_timestamp(stream: &StreamRecord) -> Result<u64, DriveError> {
     Ok(last.map_or(0, |last| last.saturating_add(1)).max(not_before))
 }
 
+/// Checks that this program can continue a stream.
+///
+/// # Errors
+/// [`DriveError::State`] where its state is of a form that this program does not read, and what else the state lacks.
+pub fn check_state(stream: &StreamRecord, key: Option<&VaultKey>) -> Result<(), DriveError> {
+    let declaration: Declaration =
+        serde_json::from_str(&stream.declaration).map_err(|error| unreadable(&stream.name, error))?;
+    declaration.load_stream(&load(stream)?.stream, key).map(drop)
+}
+
 pub(super) fn load(stream: &StreamRecord) -> Result<SavedState, DriveError> {
     let (version, _): (u16, _) =
         postcard::take_from_bytes(&stream.state).map_err(|error| unreadable(&stream.name, error))?;
@@ -69,6 +95,18 @@ pub(super) fn load(stream: &StreamRecord) -> Result<SavedState, DriveError> {
         VERSION => decode(&stream.state, &stream.name),
         // The list comes last, and an empty one is a zero.
         UNSUSPECTED => decode(&[&stream.state[..], &[0]].concat(), &stream.name),
+        OF_MECHANISM => {
+            let earlier: StateOfMechanism = decode(&stream.state, &stream.name)?;
+            let StateOfMechanism { _version: _, last, not_before, due, round, pace, mechanism, queries } = earlier;
+            let declaration: Declaration =
+                serde_json::from_str(&stream.declaration).map_err(|error| unreadable(&stream.name, error))?;
+            // The last timestamp that was opened may not be over.
+            let over = last.and_then(|last| last.checked_sub(1));
+            let saved = Stream::saved_with_mechanism(&declaration.spec, over, &mechanism, queries.as_deref());
+            let saved = saved.map_err(|error| DriveError::of_state(error, &stream.name))?;
+            let (version, suspicious) = (VERSION, Vec::new());
+            Ok(SavedState { version, last, not_before, due, round, pace, stream: saved, suspicious })
+        }
         _ => {
             let problem = format!("its version is {version}, and this program reads versions up to {VERSION}");
             Err(unreadable(&stream.name, problem))

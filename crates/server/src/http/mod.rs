@@ -65,7 +65,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
-use auth::Tokens;
+use auth::{Secret, Tokens};
 use connections::Connections;
 use listen::Listening;
 pub use logs::{LogFormat, LogsError, log_to_stderr};
@@ -87,7 +87,7 @@ use crate::service::Service;
 pub struct HttpSettings {
     /// Known tokens.
     pub tokens: Tokens,
-    /// Reads the tokens anew on `SIGHUP`.
+    /// Reads the tokens and the secret of webhooks anew on `SIGHUP`.
     pub reload: Option<Reload>,
     /// Certificate and key. Without TLS tokens travel in the clear, so only this machine or a proxy that does TLS
     /// should reach the port.
@@ -116,15 +116,24 @@ impl Default for HttpSettings {
     }
 }
 
-/// Function that reads the tokens anew, or says why they cannot be read.
-#[derive(Clone)]
-pub struct Reload(Arc<ReadTokens>);
+/// Settings that `SIGHUP` replaces.
+#[derive(Debug)]
+pub struct Reloaded {
+    /// Known tokens.
+    pub tokens: Tokens,
+    /// Key that signs messages to webhooks.
+    pub webhook_secret: Option<Secret>,
+}
 
-type ReadTokens = dyn Fn() -> Result<Tokens, String> + Send + Sync;
+/// Function that reads settings anew, or says why they cannot be read.
+#[derive(Clone)]
+pub struct Reload(Arc<ReadSettings>);
+
+type ReadSettings = dyn Fn() -> Result<Reloaded, String> + Send + Sync;
 
 impl Reload {
     /// Wraps a function. It may block.
-    pub fn new(read: impl Fn() -> Result<Tokens, String> + Send + Sync + 'static) -> Self {
+    pub fn new(read: impl Fn() -> Result<Reloaded, String> + Send + Sync + 'static) -> Self {
         Self(Arc::new(read))
     }
 }
@@ -301,21 +310,23 @@ impl App {
         Arc::clone(&self.tokens.borrow())
     }
 
-    /// Reads the tokens anew. After an error the old ones stay.
-    fn reload_tokens(&self) {
+    /// Reads the tokens and the secret of webhooks anew. After an error in either, the old ones stay.
+    fn reload(&self) {
         let Some(Reload(read)) = &self.settings.reload else { return };
         match read() {
-            Ok(tokens) => {
-                tracing::info!(tokens = tokens.len(), "the tokens were reloaded");
+            Ok(Reloaded { tokens, webhook_secret }) => {
+                let is_signed = webhook_secret.is_some();
+                self.telemetry.set_webhook_secret(webhook_secret);
+                tracing::info!(tokens = tokens.len(), is_signed, "tokens and webhook secret were reloaded");
                 self.tokens.send_replace(Arc::new(tokens));
             }
-            Err(error) => tracing::error!(error, "the tokens were not reloaded"),
+            Err(error) => tracing::error!(error, "tokens and webhook secret were not reloaded"),
         }
     }
 }
 
 /// Serves until `stop`. Then refuses connections, finishes requests, and [stops](Service::stop) the service. On Unix,
-/// `SIGHUP` reloads certificate, key and tokens.
+/// `SIGHUP` reloads certificate, key, tokens and the secret of webhooks.
 ///
 /// # Errors
 /// An unusable certificate or key; [`ServeError::Stop`] where a store or a disk hangs at the end.
@@ -411,7 +422,7 @@ pub fn shutdown_signal() -> impl Future<Output = ()> {
     }
 }
 
-/// Reloads certificate, key and tokens on `SIGHUP`, which must not end the process in any case.
+/// Reloads certificate, key, tokens and the secret of webhooks on `SIGHUP`, which must not end the process in any case.
 fn reload_on_hangup(tls: Option<Arc<Tls>>, app: Arc<App>) {
     #[cfg(unix)]
     {
@@ -435,7 +446,7 @@ fn reload_on_hangup(tls: Option<Arc<Tls>>, app: Arc<App>) {
                     Some(Err(error)) => tracing::error!(%error, "certificate and key were not reloaded"),
                 }
                 // An error means that the program ends.
-                let _ = tokio::task::spawn_blocking(move || app.reload_tokens()).await;
+                let _ = tokio::task::spawn_blocking(move || app.reload()).await;
             }
         });
     }

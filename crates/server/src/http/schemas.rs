@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::route::{number, schema_ref};
-use crate::stream::MAX_LATENESS;
+use crate::stream::{MAX_LATENESS, MAX_TICK};
 
 /// Returns all schemas, by name.
 pub(super) fn schemas() -> Value {
@@ -25,7 +25,7 @@ pub(super) fn schemas() -> Value {
         "name": { "type": "string", "pattern": "^[a-z0-9_-]{1,64}$" },
         "tick": {
             "description": "Length of a timestamp, in seconds.",
-            "type": "integer", "minimum": 1, "maximum": u64::MAX,
+            "type": "integer", "minimum": 1, "maximum": MAX_TICK,
         },
         "epoch": {
             "description": "Beginning of timestamp 0, in seconds since 1970.",

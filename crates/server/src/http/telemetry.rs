@@ -16,6 +16,7 @@ use prometheus_client::registry::{Metric, Registry};
 use serde_json::json;
 use tidegate_device::api::Receipt;
 
+use super::auth::Secret;
 use super::vitals::Vitals;
 use super::webhook::{Outcome, Trigger, WebhookSettings, Webhooks};
 use crate::driver::{DriveError, DriverEvent, Suspicion};
@@ -148,6 +149,11 @@ impl Telemetry {
     /// Sends answers of this service's monitors to webhooks.
     pub(super) fn attach(&self, service: &Arc<Service>) {
         self.webhooks.attach(service);
+    }
+
+    /// Replaces the key that signs messages to webhooks, also those that wait.
+    pub(super) fn set_webhook_secret(&self, secret: Option<Secret>) {
+        self.webhooks.set_secret(secret);
     }
 
     /// Drops pending webhook messages, and ends their thread.

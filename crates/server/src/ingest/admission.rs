@@ -38,7 +38,7 @@ impl Admission {
         let (question, closes) = (open.question.clone(), open.closes);
         let population = match &declaration.spec {
             StreamSpec::Local(spec) => spec.population(),
-            StreamSpec::Sequence(spec) => spec.population,
+            StreamSpec::Sequence(spec) => spec.population(),
             _ => return None,
         };
         #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a bound

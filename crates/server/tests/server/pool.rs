@@ -15,6 +15,7 @@ use tidegate_server::stream::Declaration;
 
 use crate::http::Marks;
 use crate::model::{Model, Outcome};
+use crate::store::TestFolder;
 
 #[derive(Debug)]
 struct Nobody;
@@ -122,6 +123,33 @@ fn a_service_answers_before_its_streams_are_open() {
     let until = Instant::now() + PATIENCE;
     while let Err(error) = service.ready() {
         assert!(Instant::now() < until, "{error}");
+        thread::sleep(Duration::from_millis(5));
+    }
+    service.stop();
+}
+
+#[test]
+fn a_service_whose_marks_cannot_be_written_is_not_ready() {
+    let folder = TestFolder::new();
+    let (store, state) = (Arc::new(Model::default()), folder.file("state"));
+    std::fs::create_dir(&state).unwrap();
+    let marks = tidegate_server::store::Marks::open(&state, &*store).unwrap();
+    let service = start(store, Arc::new(marks), &["a"]);
+    wait_for(&service, "a", |stream| stream.driven);
+    service.ready().unwrap();
+    std::fs::rename(&state, folder.file("elsewhere")).unwrap();
+    let error = service.ready().unwrap_err().to_string();
+    assert!(error.contains("the high-water marks cannot be raised"), "{error}");
+    std::fs::rename(folder.file("elsewhere"), &state).unwrap();
+    service.stop();
+}
+
+#[test]
+fn a_service_that_can_drive_no_stream_is_not_ready() {
+    let service = start(Arc::new(Model::default()), Arc::new(Panicking::default()), &["bad"]);
+    let until = Instant::now() + PATIENCE;
+    while !service.ready().is_err_and(|error| error.to_string().contains("no stream can be driven")) {
+        assert!(Instant::now() < until, "{:?}", service.ready());
         thread::sleep(Duration::from_millis(5));
     }
     service.stop();

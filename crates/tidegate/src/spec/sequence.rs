@@ -60,7 +60,7 @@ pub struct SequenceSpec {
     pub part: Option<u32>,
     /// How many users there are, for a service: it counts what their devices release.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub population: Option<u64>,
+    pub population: Option<NonZeroU64>,
     /// Who has to be trusted, for the reader of the spec: the device, and nothing else is accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust: Option<Trust>,
@@ -180,6 +180,11 @@ impl SequenceSpec {
         "population",
         "trust",
     ];
+
+    /// How many users there are, where the spec says so.
+    pub fn population(&self) -> Option<u64> {
+        self.population.map(NonZeroU64::get)
+    }
 
     /// The symbols.
     ///

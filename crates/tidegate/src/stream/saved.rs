@@ -6,7 +6,7 @@ use tidegate_kernel::{Ledger, VaultKey};
 use super::central::{SavedByClass, SavingByClass};
 use super::error::other_settings;
 use super::local::{SavedCollector, SavingCollector};
-use super::scalar::SavedNumbers;
+use super::scalar::{self, SavedNumbers};
 use super::sequence::Sequence;
 use super::{Balance, Budget, Machine, Stream, StreamError};
 use crate::central::Central;
@@ -123,9 +123,39 @@ impl Stream {
         Self::new(spec)?.with(earlier, key)
     }
 
+    /// The saved form of a stream of which only the mechanism and the queries were saved, as services of version 0.1.0
+    /// did; `last` is the last timestamp that was over. [`Stream::load`] checks it.
+    ///
+    /// # Errors
+    /// [`StreamError::State`] for a sequence stream, which these services did not run.
+    pub fn saved_with_mechanism(
+        spec: &StreamSpec,
+        last: Option<u64>,
+        mechanism: &[u8],
+        queries: Option<&[u8]>,
+    ) -> Result<Vec<u8>, StreamError> {
+        // The place in `Saving`, and what follows the mechanism: devices of this process, of which there are none.
+        let (place, devices): (u32, &[u8]) = match spec {
+            StreamSpec::Local(_) => (0, &[0, 0]),
+            StreamSpec::Central(_) => (2, &[]),
+            StreamSpec::Scalar(_) => (4, &[]),
+            StreamSpec::Sequence(_) => {
+                return Err(StreamError::State("services of that version ran no sequences".to_owned()));
+            }
+        };
+        let unsaved = |error: postcard::Error| StreamError::State(format!("it cannot be saved: {error}"));
+        let head = postcard::to_allocvec(&(1_u16, spec.mechanism().full_name, place, last)).map_err(unsaved)?;
+        let queries = postcard::to_allocvec(&queries).map_err(unsaved)?;
+        let mechanism = match spec {
+            StreamSpec::Scalar(spec) => scalar::with_named_kind(spec.mechanism.name(), mechanism)?,
+            _ => mechanism.to_vec(),
+        };
+        Ok([&head[..], &mechanism, devices, &queries].concat())
+    }
+
     /// The saved parts of a stream of the spec's mechanism.
     fn taken_apart(spec: &StreamSpec, saved: &[u8]) -> Result<Earlier, StreamError> {
-        let unreadable = || StreamError::State("it cannot be read".to_owned());
+        let unreadable = || StreamError::State("it is damaged, or of another version of its mechanism".to_owned());
         let (version, rest) = postcard::take_from_bytes::<u16>(saved).map_err(|_| unreadable())?;
         if !(1..=VERSION).contains(&version) {
             let problem = format!("it has version {version}; this program reads versions 1 to {VERSION}");

@@ -20,6 +20,32 @@ pub(super) struct SavedNumbers<L> {
     mechanism: SavedScalar<L>,
 }
 
+/// Kinds of version 0.1.0, which saved a kind as its place here.
+const EARLIER_KINDS: [&str; 10] = [
+    "constant",
+    "laplace",
+    "clamped",
+    "pegasus",
+    "pegasus_delay",
+    "contin",
+    "discontin",
+    "comporder",
+    "bucorder",
+    "track",
+];
+
+/// The saved form of a mechanism, of which version 0.1.0 saved the kind as a number.
+pub(super) fn with_named_kind(name: &str, saved: &[u8]) -> Result<Vec<u8>, StreamError> {
+    let read: Result<((u16, u32), &[u8]), _> = postcard::take_from_bytes(saved);
+    let ((version, kind), rest) = read.map_err(|_| StreamError::State("it is damaged".to_owned()))?;
+    if EARLIER_KINDS.get(kind as usize) != Some(&name) {
+        return Err(other_settings());
+    }
+    let mut named = postcard::to_allocvec(&(version, name)).map_err(|error| StreamError::State(error.to_string()))?;
+    named.extend_from_slice(rest);
+    Ok(named)
+}
+
 impl SavedNumbers<Ledger> {
     pub(super) const fn last(&self) -> Option<u64> {
         self.last

@@ -1,5 +1,6 @@
 //! [`Delivery`]: an attempt to send a message.
 
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -31,8 +32,11 @@ pub(super) enum Attempt {
 #[derive(Debug)]
 pub(super) struct Delivery {
     http: ureq::Agent,
-    secret: Option<Secret>,
+    secret: SharedSecret,
 }
+
+/// Key of all clients, which can be replaced while they send.
+pub(super) type SharedSecret = Arc<RwLock<Option<Secret>>>;
 
 /// Error for a host that has no allowed address.
 #[derive(Debug, thiserror::Error)]
@@ -62,7 +66,7 @@ impl Resolver for Allowed {
 
 impl Delivery {
     /// Builds the client. It follows no redirects and uses no proxy: a message goes to its URL or nowhere.
-    pub(super) fn new(settings: &WebhookSettings) -> Self {
+    pub(super) fn new(settings: &WebhookSettings, secret: SharedSecret) -> Self {
         let config = Config::builder()
             .timeout_global(Some(settings.timeout))
             .max_redirects(0)
@@ -73,13 +77,14 @@ impl Delivery {
             .build();
         let resolver = Allowed { resolver: DefaultResolver::default(), networks: settings.networks.clone() };
         let http = ureq::Agent::with_parts(config, DefaultConnector::default(), resolver);
-        Self { http, secret: settings.secret.clone() }
+        Self { http, secret }
     }
 
     pub(super) fn attempt(&self, url: &str, body: &str) -> Attempt {
         let mut request = self.http.post(url).header("content-type", "application/json");
         let seconds = Duration::from_millis(crate::service::now()).as_secs();
-        if let Some(signature) = self.secret.as_ref().and_then(|secret| signature(secret, seconds, body)) {
+        let secret = self.secret.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(signature) = secret.and_then(|secret| signature(&secret, seconds, body)) {
             request = request.header(SIGNATURE, signature);
         }
         match request.send(body) {

@@ -14,12 +14,12 @@ mod queues;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 pub use delivery::SIGNATURE;
-use delivery::{Attempt, Delivery};
+use delivery::{Attempt, Delivery, SharedSecret};
 use queues::{Message, Queues};
 
 use super::auth::Secret;
@@ -115,6 +115,7 @@ pub(super) struct Webhooks {
     sender: SyncSender<Trigger>,
     attached: Arc<OnceLock<Attached>>,
     queues: Arc<Queues>,
+    secret: SharedSecret,
     meters: Arc<Meters>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -130,16 +131,18 @@ impl Webhooks {
         let (sender, receiver) = sync_channel(TRIGGERS);
         let attached = Arc::new(OnceLock::new());
         let queues = Arc::new(Queues::new(&settings));
+        let secret = SharedSecret::new(RwLock::new(settings.secret.clone()));
         let webhooks = Self {
             sender,
             attached: Arc::clone(&attached),
             queues: Arc::clone(&queues),
+            secret: Arc::clone(&secret),
             meters: Arc::clone(&meters),
             threads: Mutex::default(),
         };
         for _ in 0..SENDERS {
             let (queues, meters) = (Arc::clone(&queues), Arc::clone(&meters));
-            let delivery = Delivery::new(&settings);
+            let delivery = Delivery::new(&settings, Arc::clone(&secret));
             webhooks.spawn(move || send_all(&queues, &delivery, &meters))?;
         }
         let writer = Writer { attached, queues, meters, read: HashMap::new() };
@@ -158,6 +161,11 @@ impl Webhooks {
         let published =
             service.streams().into_iter().map(|stream| (stream.declaration.name, stream.published)).collect();
         let _ = self.attached.set(Attached { service: Arc::downgrade(service), published });
+    }
+
+    /// Replaces the key that signs messages.
+    pub(super) fn set_secret(&self, secret: Option<Secret>) {
+        *self.secret.write().unwrap_or_else(PoisonError::into_inner) = secret;
     }
 
     pub(super) fn send(&self, trigger: Trigger) {

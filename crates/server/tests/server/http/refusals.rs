@@ -181,6 +181,89 @@ fn refuses_malformed_requests_in_one_form() {
     rows.refuses(409, "closed");
 }
 
+/// The numbers of a declaration, and where they are.
+fn numbers(value: &Value, path: &str, found: &mut Vec<String>) {
+    match value {
+        Value::Number(_) => found.push(path.to_owned()),
+        Value::Object(fields) => fields.iter().for_each(|(key, value)| numbers(value, &format!("{path}/{key}"), found)),
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(place, item)| numbers(item, &format!("{path}/{place}"), found));
+        }
+        _ => {}
+    }
+}
+
+/// Specs of all families, with every key that is a number.
+fn specs() -> Vec<Value> {
+    let model = json!({ "prior": [0.5, 0.5], "transitions": [[0.6, 0.4], [0.4, 0.6]] });
+    let grid = json!({ "low": 0, "high": 100 });
+    let mut specs = vec![
+        json!({ "family": "central", "mechanism": "pbd", "domain": 4, "classes": [
+            { "name": "a", "epsilon": 1, "window": 3 }, { "name": "b", "epsilon": 1, "window": 2 } ] }),
+        json!({ "family": "scalar", "mechanism": "contin", "epsilon": 1, "delay": 3, "domain": grid,
+                "protects": "reading" }),
+        json!({ "family": "scalar", "mechanism": "track", "epsilon": 1, "domain": grid, "protects": "reading" }),
+        json!({ "family": "sequence", "mechanism": "crr", "epsilon": 1, "window": 3, "budget": 2, "domain": 2,
+                "population": 5, "model": model }),
+        json!({ "family": "sequence", "mechanism": "batched", "epsilon": 1, "length": 2, "domain": 2, "population": 5,
+                "model": model }),
+    ];
+    for mechanism in ["lbu", "lpu", "lpa", "mtsp_population", "track"] {
+        specs.push(json!({ "family": "local", "mechanism": mechanism, "epsilon": 1, "window": 3, "domain": 4,
+                           "population": 50 }));
+    }
+    for mechanism in ["ba", "track"] {
+        specs.push(json!({ "family": "central", "mechanism": mechanism, "epsilon": 1, "window": 3, "domain": 4 }));
+    }
+    specs
+}
+
+/// Zeros and what is beyond all bounds is refused, and never an error of the service. What is accepted can be served.
+#[test]
+fn declarations_with_absurd_numbers_are_refused() {
+    let server = Server::start();
+    let mut count = 0;
+    for spec in specs() {
+        let whole = json!({ "name": "x", "tick": 60, "epoch": 0, "lateness": 0, "spec": spec });
+        let mut paths = Vec::new();
+        numbers(&whole, "", &mut paths);
+        let mut declare = |path: &str, value: &Value| {
+            let mut declaration = whole.clone();
+            *declaration.pointer_mut(path).unwrap() = value.clone();
+            declaration["name"] = json!(format!("s{count}"));
+            count += 1;
+            let answer = server.post_json(Role::Operator, "/v1/streams", &declaration);
+            let status = answer.status;
+            assert!([201, 400].contains(&status), "{declaration}: {status} {}", answer.text);
+            if status == 400 {
+                answer.refuses(400, "declaration");
+            }
+            (status, declaration)
+        };
+        let is_count = |path: &str| {
+            ["tick", "window", "population", "domain", "length", "epsilon", "budget"]
+                .iter()
+                .any(|key| path.ends_with(key))
+        };
+        for path in &paths {
+            for value in [json!(-1), json!(u64::MAX), json!(1e300), json!("x"), json!([])] {
+                let (status, declaration) = declare(path, &value);
+                let is_accepted = status == 201;
+                assert!(!is_accepted || value == json!(u64::MAX) || path.contains("domain/"), "{declaration}");
+            }
+            let (status, declaration) = declare(path, &json!(0));
+            assert!(status == 400 || !is_count(path), "{declaration}");
+        }
+        let (status, declaration) = declare("/tick", &json!(366 * 86_400 + 1));
+        assert_eq!(status, 400, "{declaration}");
+    }
+    let listed = server.get(Some(Role::Analyst), "/v1/streams").json();
+    let problems: Vec<_> =
+        listed["streams"].as_array().unwrap().iter().filter(|stream| !stream["problem"].is_null()).collect();
+    assert!(problems.is_empty(), "{problems:?}");
+    assert_eq!(server.get(None, "/readyz").status, 200);
+}
+
 #[test]
 fn answers_have_security_headers() {
     let server = Server::start();

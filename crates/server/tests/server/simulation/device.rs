@@ -6,9 +6,11 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use ed25519_dalek::SigningKey;
 use tidegate_device::clock::{ClockReading, Steady};
 use tidegate_device::enrolment::VerifiedPolicy;
+use tidegate_device::sequence::{SequenceMemory, SequencePolicy, SequenceRule};
 use tidegate_device::simulation::{Broken, SimulatedDisk};
 use tidegate_device::wire::{BatchWriter, ReportId, StreamTag};
 use tidegate_device::{Agent, AgentError, AgentReply, Device};
+use tidegate_kernel::oracle::Report;
 use tidegate_kernel::{Question, SeededRandom};
 use tidegate_server::stream::Declaration;
 
@@ -35,6 +37,24 @@ pub(super) struct BrokenDevice {
     pub(super) disk: Broken,
     /// A retry draws noise again.
     pub(super) draws_again: bool,
+    /// Defect of devices that release sequences.
+    pub(super) of_sequences: SequenceDefect,
+}
+
+/// What a device of sequences does wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum SequenceDefect {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// It forgets its ledger with each release.
+    ForgetsLedger,
+    /// It debits the loss that holds if the model is right: half of what holds in any case.
+    DebitsHalf,
+    /// It forgets its ledger, and what it has released, with each release.
+    ForgetsEverything,
+    /// It forgets what follows from its releases about its next symbol.
+    ForgetsBelief,
 }
 
 pub(super) struct SimulatedDevice {
@@ -56,6 +76,8 @@ pub(super) struct SimulatedDevice {
     random: SeededRandom,
     /// State before the answer, for a device that draws again.
     before: Option<(Question, Vec<u8>)>,
+    /// State of a device with a defect of sequences, which needs no disk to go wrong.
+    defective: Option<(Device, SequenceMemory)>,
 }
 
 impl SimulatedDevice {
@@ -79,6 +101,7 @@ impl SimulatedDevice {
             backup: None,
             random: SeededRandom::with_stream(seed, 5),
             before: None,
+            defective: None,
         };
         device.open(enrolled);
         device
@@ -111,6 +134,31 @@ impl SimulatedDevice {
         self.agent = opened.ok().map(|(agent, _)| agent);
     }
 
+    /// Answers a question with the defect of a device that releases sequences.
+    fn answer_defectively(&mut self, now: u64, question: &Question, policy: &SequencePolicy) -> Option<Report> {
+        let rule = SequenceRule::new(policy).unwrap();
+        let mut protects = policy_of(&self.declaration).into_policy().protects;
+        if self.broken.of_sequences == SequenceDefect::DebitsHalf {
+            protects.epsilon = protects.epsilon.checked_mul(2).unwrap();
+        }
+        let new = || (Device::new(protects, 0), SequenceMemory::new(&rule));
+        let (mut device, mut memory) = self.defective.take().unwrap_or_else(new);
+        match self.broken.of_sequences {
+            SequenceDefect::ForgetsLedger => device = new().0,
+            SequenceDefect::ForgetsEverything => (device, memory) = new(),
+            SequenceDefect::ForgetsBelief => memory = new().1,
+            SequenceDefect::Nothing | SequenceDefect::DebitsHalf => {}
+        }
+        let value = u32::try_from(self.person % 4).unwrap();
+        let symbols = vec![value; rule.length() as usize];
+        let timestamp = self.timestamp(now)?;
+        let batch = || rule.batch_of(symbols);
+        let random = &mut self.random;
+        let report = device.answer_sequence(timestamp, question, &rule, &mut memory, batch, random).ok();
+        self.defective = Some((device, memory));
+        report
+    }
+
     /// Answers a question, if the device does: identity, report and batch.
     pub(super) fn answer(&mut self, now: u64, question: &Question) -> Option<(ReportId, Vec<u8>, Vec<u8>)> {
         if self.agent.is_none() {
@@ -119,6 +167,13 @@ impl SimulatedDevice {
         }
         let (value, reading) = (u32::try_from(self.person % 4).unwrap(), self.reading(now));
         let agent = self.agent.as_mut()?;
+        let sequence = agent.policy().sequence.as_ref();
+        if let Some(policy) = sequence.filter(|_| self.broken.of_sequences != SequenceDefect::Nothing).cloned() {
+            let id = agent.report_id(question);
+            let bytes = self.answer_defectively(now, question, &policy)?.into_bytes();
+            let batch = batch_of(&self.declaration.name, question, id, &bytes);
+            return Some((id, bytes, batch));
+        }
         let before = postcard::to_allocvec(agent.device()).unwrap();
         // A device that releases batches has noted its values all along.
         if let Some(timestamp) = self.declaration.ticks().timestamp(reading.wall) {

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use tidegate_device::simulation::Broken;
 
-use device::BrokenDevice;
+use device::{BrokenDevice, SequenceDefect};
 use faults::Wrong;
 use marks::Careless;
 use observer::Invariant;
@@ -73,14 +73,21 @@ fn every_invariant_holds_after_every_step() {
     }
 }
 
+/// Mechanisms of sequences, with their keys.
+const SEQUENCES: [(&str, &str); 2] = [("crr", ""), ("batched", r#", "length": 2"#)];
+
+/// Creates a world with one stream of sequences.
+fn of_sequences(seed: u64, variant: Variant, mechanism: &str, more: &str) -> World<Arc<MemoryStore>> {
+    let store = Arc::new(MemoryStore::new(variant.store, seed));
+    World::with(store, seed, variant, vec![declaration("seq", &sequence(mechanism, more))])
+}
+
 #[test]
 fn every_invariant_holds_for_sequences() {
-    for (mechanism, more) in [("crr", ""), ("batched", r#", "length": 2"#)] {
+    for (mechanism, more) in SEQUENCES {
         let mut reports = 0;
         for seed in seeds(100) {
-            let declared = vec![declaration("seq", &sequence(mechanism, more))];
-            let store = Arc::new(MemoryStore::new(Breaks::default(), seed));
-            match World::with(store, seed, Variant::default(), declared).run(STEPS) {
+            match of_sequences(seed, Variant::default(), mechanism, more).run(STEPS) {
                 Ok(outcome) => reports += outcome.reports,
                 Err(violation) => panic!("{mechanism}: {violation}"),
             }
@@ -103,12 +110,26 @@ fn assert_caught(variant: Variant, by: &[Invariant]) {
     panic!("{variant:?} was not caught by {by:?}, but by {others:#?}");
 }
 
+/// Asserts that a defect is caught in one of the first 100 worlds of each mechanism of sequences.
+fn assert_caught_with_sequences(variant: Variant, by: &[Invariant]) {
+    for (mechanism, more) in SEQUENCES {
+        let violations: Vec<_> =
+            (0..100).filter_map(|seed| of_sequences(seed, variant, mechanism, more).run(STEPS).err()).collect();
+        let is_caught = violations.iter().any(|violation| by.contains(&violation.invariant));
+        assert!(is_caught, "{mechanism}: {variant:?} was not caught by {by:?}, but by {violations:#?}");
+    }
+}
+
+fn defective(of_sequences: SequenceDefect) -> Variant {
+    Variant { devices: BrokenDevice { of_sequences, ..BrokenDevice::default() }, ..Variant::default() }
+}
+
 fn broken_store(store: Breaks) -> Variant {
     Variant { store, ..Variant::default() }
 }
 
 fn broken_device(disk: Broken, draws_again: bool) -> Variant {
-    Variant { devices: BrokenDevice { disk, draws_again }, ..Variant::default() }
+    Variant { devices: BrokenDevice { disk, draws_again, ..BrokenDevice::default() }, ..Variant::default() }
 }
 
 fn careless(marks: Careless) -> Variant {
@@ -165,8 +186,39 @@ fn catches_numbers_that_are_used_twice() {
 }
 
 #[test]
-fn catches_classes_that_change_at_begun_timestamps() {
-    assert_caught(broken_store(Breaks::ChangesWhatHasBegun), &[Invariant::ClassesAreKept]);
+fn catches_sequences_that_are_counted_twice() {
+    assert_caught_with_sequences(broken_store(Breaks::CountsRepetitions), &[Invariant::CountedAtMostOnce]);
+}
+
+#[test]
+fn catches_sequences_that_are_counted_after_their_question() {
+    assert_caught_with_sequences(broken_store(Breaks::ForgetsWhatIsOver), &[Invariant::CountedAtMostOnce]);
+}
+
+#[test]
+fn catches_a_device_of_sequences_that_forgets_its_ledger() {
+    assert_caught_with_sequences(defective(SequenceDefect::ForgetsLedger), &[Invariant::DeviceWindow]);
+}
+
+#[test]
+fn catches_a_device_of_sequences_that_forgets_everything() {
+    assert_caught_with_sequences(defective(SequenceDefect::ForgetsEverything), &[Invariant::ReportsAreDrawnOnce]);
+}
+
+#[test]
+fn catches_a_device_of_sequences_that_debits_too_little() {
+    assert_caught_with_sequences(defective(SequenceDefect::DebitsHalf), &[Invariant::DeviceWindow]);
+}
+
+#[test]
+fn catches_records_that_are_deleted_too_early() {
+    assert_caught(broken_store(Breaks::DeletesTooMuch), &[Invariant::RecordsAreKept]);
+}
+
+#[test]
+fn catches_numbers_that_are_counted_after_a_deletion() {
+    let signs = [Invariant::ReleasesNeverChange, Invariant::NeverBackwards];
+    assert_caught(broken_store(Breaks::CountsWhatIsLeft), &signs);
 }
 
 #[test]

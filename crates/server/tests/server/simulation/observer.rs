@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::num::NonZeroU64;
 
 use serde::Deserialize;
 use tidegate::central::classes::Requirement;
@@ -37,6 +38,8 @@ pub(super) enum Invariant {
     ReleasesNeverChange,
     /// A timestamp is released once.
     ReleasedOnce,
+    /// Records are deleted when the retention says so, and not before.
+    RecordsAreKept,
     /// Versions and timestamps only grow.
     NeverBackwards,
     /// Nobody counts in two classes within a window, nor after leaving, and who never moves counts.
@@ -276,6 +279,7 @@ impl Observer {
             for record in &records {
                 self.read(declaration, record);
             }
+            self.look_at_retention(declaration, &stream, &records);
             self.look_at_answers(&stream.name, &said);
             self.look_at_debits(declaration, &stream, &records);
             self.seen.entry(stream.name.clone()).or_default().version = stream.version;
@@ -335,6 +339,28 @@ impl Observer {
             }
             self.check_counts(name, asked);
         }
+    }
+
+    /// Checks that the retention is kept. A backup that was restored may lack any record.
+    fn look_at_retention(&mut self, declaration: &Declaration, stream: &StreamRecord, records: &[Record]) {
+        let saved: Saved = postcard::from_bytes(&stream.state).unwrap();
+        // The release of the last timestamp that was opened may be safe, and not readable yet.
+        let Some(last) = saved.last else { return };
+        let kept = declaration.retention.timestamps.map_or(u64::MAX, NonZeroU64::get);
+        let first = (last + 1).saturating_sub(kept);
+        let most = kept.saturating_add(declaration.lateness + 4);
+        let seen = &self.seen[&declaration.name].records;
+        let is_there = |number: &u64| records.binary_search_by_key(number, |record| record.number).is_ok();
+        let gone = seen.iter().find(|(number, (timestamp, _))| *timestamp >= first && !is_there(number));
+        let problem = match gone {
+            Some((number, (timestamp, _))) if !self.restored => {
+                format!("lacks number {number}, of timestamp {timestamp}")
+            }
+            // A deletion may lag by releases that were not published in time.
+            _ if records.len() as u64 > most => format!("keeps {} records, of {kept}", records.len()),
+            _ => return,
+        };
+        self.wrong(Invariant::RecordsAreKept, format!("{} {problem}", declaration.name));
     }
 
     fn look_at_answers(&mut self, name: &str, answers: &[Record]) {

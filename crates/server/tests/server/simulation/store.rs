@@ -45,6 +45,10 @@ pub(super) enum Breaks {
     MovesAtOnce,
     /// Acknowledges changes of classes before they are durable: the last one is lost when the machine stops.
     LosesMembers,
+    /// Deletes a timestamp more than the retention says.
+    DeletesTooMuch,
+    /// Numbers records by how many there are, also after some were deleted.
+    CountsWhatIsLeft,
 }
 
 /// Reports for an open question.
@@ -65,9 +69,25 @@ struct Row {
     said: Vec<Record>,
     /// Numbers that are left out before the next records, since another store may have published them.
     left_out: u64,
+    /// How many releases and answers were deleted.
+    deleted: [u64; 2],
     register: Register,
     /// The registry before the last change, where that is not durable.
     durable: Option<Register>,
+}
+
+impl Row {
+    /// Deletes published records of timestamps before this one.
+    fn forget(&mut self, before: u64, breaks: Breaks) {
+        let published = self.stream.published;
+        for (records, deleted) in [&mut self.releases, &mut self.said].into_iter().zip(&mut self.deleted) {
+            let all = records.len();
+            records.retain(|record| record.timestamp >= before || record.version > published);
+            if breaks != Breaks::CountsWhatIsLeft {
+                *deleted += (all - records.len()) as u64;
+            }
+        }
+    }
 }
 
 type Image = BTreeMap<String, Row>;
@@ -238,8 +258,18 @@ impl MemoryStore {
         };
         let (came, releases, said) = (Vec::new(), Vec::new(), Vec::new());
         let register = Register::new(self.breaks == Breaks::MovesAtOnce);
-        let row =
-            Row { stream, holder: None, closed: false, came, releases, said, register, durable: None, left_out: 0 };
+        let row = Row {
+            stream,
+            holder: None,
+            closed: false,
+            came,
+            releases,
+            said,
+            register,
+            durable: None,
+            left_out: 0,
+            deleted: [0; 2],
+        };
         inside.image.insert(new.name.to_owned(), row);
         Ok(())
     }
@@ -279,7 +309,7 @@ impl MemoryStore {
                 self.fence(row, lease, Some(advance.version))?;
                 let version = advance.version + 1;
                 row.stream.published = version;
-                number(&mut row.releases, row.left_out, &advance.releases, version);
+                number(&mut row.releases, row.left_out + row.deleted[0], &advance.releases, version);
                 Ok(version)
             })?;
             if self.lock().dice.chance(1, 8) {
@@ -297,9 +327,12 @@ impl MemoryStore {
             row.closed = false;
             row.came = vec![Came::default(); advance.open.len()];
             if self.breaks != Breaks::PublishesFirst {
-                number(&mut row.releases, row.left_out, &advance.releases, row.stream.version);
+                number(&mut row.releases, row.left_out + row.deleted[0], &advance.releases, row.stream.version);
             }
-            number(&mut row.said, row.left_out, &advance.answers, row.stream.version);
+            number(&mut row.said, row.left_out + row.deleted[1], &advance.answers, row.stream.version);
+            if let Some(before) = advance.forget {
+                row.forget(before + u64::from(self.breaks == Breaks::DeletesTooMuch), self.breaks);
+            }
             if self.breaks == Breaks::PublishesBeforeMarks && !advance.releases.is_empty() {
                 row.stream.published = row.stream.version;
             }
@@ -332,7 +365,7 @@ impl MemoryStore {
     }
 }
 
-/// Appends records with their numbers.
+/// Appends records with their numbers, after those that were left out or deleted.
 fn number(records: &mut Vec<Record>, left_out: u64, new: &[NewRecord], version: u64) {
     for NewRecord { timestamp, body } in new {
         let number = records.len() as u64 + 1 + left_out;

@@ -6,6 +6,7 @@ mod members;
 mod network;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use tidegate::kernel::{VaultKey, Window};
@@ -193,6 +194,11 @@ fn declarations(dice: &mut Dice) -> Vec<Declaration> {
     }
     if dice.chance(1, 3) {
         chosen.push(Declaration { backfill: true, ..declaration("past", BA) });
+    }
+    for declaration in &mut chosen {
+        if ["ba", "late", "lpa", "track"].contains(&declaration.name.as_str()) && dice.chance(1, 2) {
+            declaration.retention.timestamps = NonZeroU64::new(dice.between(1, 5));
+        }
     }
     chosen
 }
