@@ -5,8 +5,8 @@
 //! turns, so other load of the machine affects both.
 //!
 //! `TIDEGATE_BATCHES` sets the batches of a turn (200), `TIDEGATE_REPORTS` the reports in each (1,000),
-//! `TIDEGATE_CLIENTS` the connections (16), and `TIDEGATE_TURNS` the turns (7). `TIDEGATE_STORE` is the store of the service: `sqlite`, the URL of a
-//! PostgreSQL database, or `postgres`, which starts one.
+//! `TIDEGATE_CLIENTS` the connections (16), and `TIDEGATE_TURNS` the turns (7). `TIDEGATE_STORE` is the store of the
+//! service: `sqlite`, the URL of a PostgreSQL database, or `postgres`, which starts one.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 #[path = "../tests/server/folder.rs"]
