@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test python sdist spark deny parquet demo bench soak accuracy ablation advice audit results \
+.PHONY: help test python sdist spark deny parquet demo bench soak capacity accuracy ablation advice audit results \
 	coverage fuzz mutants api fmt tools
 
 # How long each fuzz target runs.
@@ -92,14 +92,11 @@ soak: tools ## kill services under load for SOAK_SECONDS each, simulate SOAK_WOR
 	@TIDEGATE_WORLDS=$(SOAK_WORLDS) cargo test --quiet -p tidegate-server --test server every_invariant -- --nocapture
 	@$(stage) 'memory over many ticks'
 	@TIDEGATE_TICKS=20000 cargo test --quiet -p tidegate-server --test server memory_does_not_grow
-	@$(stage) 'thousands of streams'
-	@cargo bench --quiet -p tidegate-server --bench streams
-	@for store in sqlite postgres; do \
-		$(stage) "reports a second on $$store, in batches of 1,000 and of one"; \
-		TIDEGATE_STORE=$$store cargo bench --quiet -p tidegate-server --bench ingest; \
-		TIDEGATE_STORE=$$store TIDEGATE_REPORTS=1 TIDEGATE_BATCHES=20000 TIDEGATE_CLIENTS=256 \
-			cargo bench --quiet -p tidegate-server --bench ingest; \
-	done
+	@$(MAKE) --no-print-directory capacity
+
+capacity: tools ## measure thousands of streams and reports a second, and write docs/results-capacity.md
+	@$(stage) 'lag of thousands of streams, and reports a second'
+	@.ci/capacity
 
 accuracy: tools ## measure the accuracy of track, and write docs/results-track.md; real data from TIDEGATE_DATA
 	@cargo run --quiet --release -p tidegate-cli -- accuracy --output docs/results-track.md

@@ -4,9 +4,9 @@
 //! `synchronous = FULL`). The bare handler has no tokens, limits, checks, identities or counts. Both are measured in
 //! turns, so other load of the machine affects both.
 //!
-//! `TIDEGATE_BATCHES` sets the batches of a turn (200), `TIDEGATE_REPORTS` the reports in each (1,000), and
-//! `TIDEGATE_CLIENTS` the connections (16). `TIDEGATE_STORE` is the store of the service: `sqlite`, the URL of a
-//! PostgreSQL database, or `postgres`, which starts one.
+//! `TIDEGATE_BATCHES` sets the batches of a turn (200), `TIDEGATE_REPORTS` the reports in each (1,000),
+//! `TIDEGATE_CLIENTS` the connections (16), and `TIDEGATE_TURNS` the turns (7). `TIDEGATE_STORE` is the store of the
+//! service: `sqlite`, the URL of a PostgreSQL database, or `postgres`, which starts one.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 #[path = "../tests/server/folder.rs"]
@@ -42,8 +42,6 @@ use tidegate_server::service::{Service, ServiceSettings, now};
 use tidegate_server::store::{PostgresStore, SqliteStore, Store};
 use tidegate_server::stream::Declaration;
 use tokio::sync::oneshot;
-
-const TURNS: usize = 7;
 
 #[derive(Debug, Default)]
 struct Marks(Mutex<HashMap<String, Mark>>);
@@ -97,6 +95,7 @@ fn start_service(folder: &Path, database: Option<&str>) -> (SocketAddr, ApiToken
     let mut settings = HttpSettings { tokens: Tokens::new(vec![entry]).unwrap(), ..HttpSettings::default() };
     // One token sends what thousands of devices would.
     settings.limits.token_rate = Rate { per_second: NonZeroU32::MAX, burst: NonZeroU32::MAX };
+    settings.limits.client_rate = settings.limits.token_rate;
     let address = on_runtime(move |listener| async move {
         serve(service, telemetry, listener, settings, std::future::pending()).await.unwrap();
     });
@@ -255,23 +254,25 @@ fn main() {
         reports(),
         asked.report_length
     );
-    let mut ratios = Vec::new();
-    for turn in 0..TURNS {
-        let batches = batches(&asked, u32::try_from(turn).unwrap(), count);
+    let turns = (0..).take(number("TIDEGATE_TURNS", 7)).map(|turn: u32| {
+        let batches = batches(&asked, turn, count);
         let rate = |took: Duration| (count * reports()) as f64 / took.as_secs_f64();
         // The two take turns in going first.
-        let (ours, theirs) = if turn % 2 == 0 {
+        let (ours, theirs) = if turn.is_multiple_of(2) {
             let ours = send(service, token.secret.reveal(), &batches, clients);
             (ours, send(bare, "", &batches, clients))
         } else {
             let theirs = send(bare, "", &batches, clients);
             (send(service, token.secret.reveal(), &batches, clients), theirs)
         };
-        let ratio = rate(ours) / rate(theirs);
-        println!("service {:>9.0} reports/s   bare {:>9.0} reports/s   ratio {ratio:.2}", rate(ours), rate(theirs));
-        ratios.push(ratio);
+        [rate(ours), rate(theirs), rate(ours) / rate(theirs)]
+    });
+    let turns: Vec<_> = turns.collect();
+    for (figure, (name, digits)) in [("service", 0), ("bare", 0), ("ratio", 2)].into_iter().enumerate() {
+        let mut values: Vec<f64> = turns.iter().map(|turn| turn[figure]).collect();
+        values.sort_by(f64::total_cmp);
+        let (least, median, most) = (values[0], values[values.len() / 2], values[values.len() - 1]);
+        println!("{name:8} median {median:9.digits$}, lowest {least:9.digits$}, highest {most:9.digits$}");
     }
-    ratios.sort_by(f64::total_cmp);
-    println!("median ratio {:.2}", ratios[TURNS / 2]);
     std::fs::remove_dir_all(folder).unwrap();
 }

@@ -78,7 +78,8 @@ impl RateLimit {
                 caller = Caller::Others;
             }
         }
-        let one = Duration::from_secs(1) / rate.per_second.get();
+        // At least the shortest time: without any, calls whose clocks were read in another order would be refused.
+        let one = (Duration::from_secs(1) / rate.per_second.get()).max(Duration::from_nanos(1));
         let full = full_again.entry(caller).or_insert(now);
         let next = (*full).max(now) + one;
         let latest = now + one * rate.burst.get();
@@ -118,6 +119,14 @@ mod tests {
         assert_eq!(passed, 100);
         now += Duration::from_secs(3_600);
         assert_eq!((0..20).filter(|_| limit.check(caller, rate, now).is_ok()).count(), 5);
+    }
+
+    #[test]
+    fn admits_calls_at_the_highest_rate_in_any_order() {
+        let (limit, rate) = (RateLimit::default(), rate(u32::MAX, u32::MAX));
+        limit.check(Caller::Token(0), rate, Duration::from_secs(1)).unwrap();
+        // Its thread read the clock before the other's.
+        limit.check(Caller::Token(0), rate, Duration::from_millis(999)).unwrap();
     }
 
     #[test]
