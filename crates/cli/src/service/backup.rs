@@ -15,7 +15,7 @@ use tidegate_device::disk::Folder;
 use tidegate_server::driver::{DriveError, check_state, first_state};
 use tidegate_server::store::backup::{StreamSummary as Found, check_backup};
 use tidegate_server::store::mark::{HighWater as _, Older};
-use tidegate_server::store::{Mark, Marks, SqliteStore, StoreError};
+use tidegate_server::store::{Mark, Marks, RecordFilter, RecordKind, SqliteStore, StoreError};
 use tidegate_server::stream::Declaration;
 
 use super::config::{Config, Place};
@@ -280,9 +280,14 @@ fn begin_anew(config: &Config, stream: &str) -> Result<(), Failure> {
             "stream {stream} is not older than what was published, and its state can be read: it goes on as it is"
         )));
     }
-    // Of a state that cannot be read, nobody knows which timestamp was opened last: none after the present one.
+    // Of a state that cannot be read, nobody knows which timestamp was opened last: none after the present one. This
+    // machine's clock or mark may be behind those of another that drove the stream, but not behind its releases.
     let present = declaration.schedule().timestamp(tidegate_server::service::now()).filter(|_| is_unreadable);
-    let (version, timestamp) = (marked.version.max(found.version), marked.timestamp.max(present));
+    let after = store.latest(stream, RecordKind::Release, 1).map_err(failed)?;
+    let last = RecordFilter { after, from: 0, to: i64::MAX.unsigned_abs(), limit: 1 };
+    let released = store.records(stream, RecordKind::Release, &last).map_err(failed)?;
+    let released = released.last().map(|record| record.timestamp);
+    let (version, timestamp) = (marked.version.max(found.version), marked.timestamp.max(present).max(released));
     let not_before = match (timestamp, declaration.spec.window()) {
         (None, _) => 0,
         (Some(last), Window::Timestamps(window)) => last.saturating_add(window.get()),
@@ -293,6 +298,16 @@ fn begin_anew(config: &Config, stream: &str) -> Result<(), Failure> {
         }
     };
     let state = first_state(&declaration, not_before, Some(&key)).map_err(Failure::run)?;
+    if is_unreadable {
+        // Another version of the program may read it.
+        let path = config.state.join(format!("{stream}.{}.state", found.version));
+        match create_private(&path).and_then(|mut file| io::Write::write_all(&mut file, &found.state)) {
+            // A command before this one was interrupted.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            kept => kept.map_err(|error| Failure::run(format_args!("{}: {error}", path.display())))?,
+        }
+        complain("kept", format_args!("the old state of stream {stream} is in {}", path.display()));
+    }
     // A driver stopped between advancing and marking may have been one version ahead.
     store.replace_state(stream, &state, version.saturating_add(2)).map_err(failed)?;
     let begins = declaration.ticks().epoch.saturating_add(not_before.saturating_mul(declaration.tick.get()));

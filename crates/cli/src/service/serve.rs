@@ -52,11 +52,9 @@ impl Serve {
         let path = self.config.clone();
         // Nothing but these can change while it runs.
         let read = move || {
-            let reloaded = Config::read(&path).and_then(|config| {
-                let webhook_secret = config.read_webhook_secret()?;
-                Ok(Reloaded { tokens: config.tokens, webhook_secret })
-            });
-            reloaded.map_err(|error| error.to_string())
+            let config = Config::read(&path).map_err(|error| error.to_string())?;
+            let webhook_secret = config.read_webhook_secret().map_err(|error| error.to_string());
+            Ok(Reloaded { tokens: config.tokens, webhook_secret })
         };
         prepared.settings.reload = Some(Reload::new(read));
         // Install the signal handlers before announcing the address.

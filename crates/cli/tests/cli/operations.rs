@@ -220,7 +220,9 @@ fn tokens_are_rotated_without_a_restart() {
     assert!(ask(&serving.url, "/v1/streams", &old).starts_with("HTTP/1.1 200"));
     let begin = text.find("name = \"analyst\"").unwrap();
     let hash = text[begin..].split('"').nth(5).unwrap();
+    // A secret that cannot be read keeps no withdrawn token alive.
     let changed = text.replace("name = \"analyst\"", "name = \"second\"");
+    let changed = format!("webhook_secret = \"state/missing.key\"\n{changed}");
     fs::write(home.config(), changed.replace(hash, made["sha256"].as_str().unwrap())).unwrap();
     hang_up();
     let began = Instant::now();
@@ -417,6 +419,8 @@ fn streams_of_the_released_version_go_on_or_begin_anew() {
         let before = now();
         let anew = home.run(&format!("restore --begin-anew {name}"));
         assert!(anew.status.success(), "{name}: {}", stderr(&anew));
+        let kept = stderr(&anew).split("is in ").nth(1).unwrap().lines().next().unwrap().to_owned();
+        assert!(fs::metadata(&kept).unwrap().len() > 100, "{kept}");
         let begins =
             stderr(&anew).split("timestamp ").nth(1).unwrap().split(',').next().unwrap().parse::<u64>().unwrap();
         // A whole window after the present tick.

@@ -121,8 +121,8 @@ impl Default for HttpSettings {
 pub struct Reloaded {
     /// Known tokens.
     pub tokens: Tokens,
-    /// Key that signs messages to webhooks.
-    pub webhook_secret: Option<Secret>,
+    /// Key that signs messages to webhooks, or why it cannot be read. That must not keep a withdrawn token alive.
+    pub webhook_secret: Result<Option<Secret>, String>,
 }
 
 /// Function that reads settings anew, or says why they cannot be read.
@@ -310,15 +310,20 @@ impl App {
         Arc::clone(&self.tokens.borrow())
     }
 
-    /// Reads the tokens and the secret of webhooks anew. After an error in either, the old ones stay.
+    /// Reads the tokens and the secret of webhooks anew. What cannot be read stays as it was.
     fn reload(&self) {
         let Some(Reload(read)) = &self.settings.reload else { return };
         match read() {
             Ok(Reloaded { tokens, webhook_secret }) => {
-                let is_signed = webhook_secret.is_some();
-                self.telemetry.set_webhook_secret(webhook_secret);
-                tracing::info!(tokens = tokens.len(), is_signed, "tokens and webhook secret were reloaded");
+                tracing::info!(tokens = tokens.len(), "tokens were reloaded");
                 self.tokens.send_replace(Arc::new(tokens));
+                match webhook_secret {
+                    Ok(secret) => {
+                        tracing::info!(is_signed = secret.is_some(), "webhook secret was reloaded");
+                        self.telemetry.set_webhook_secret(secret);
+                    }
+                    Err(error) => tracing::error!(error, "webhook secret was not reloaded"),
+                }
             }
             Err(error) => tracing::error!(error, "tokens and webhook secret were not reloaded"),
         }
