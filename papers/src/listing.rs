@@ -90,8 +90,8 @@ pub fn as_json(outcomes: &[Outcome], options: &ReproduceOptions) -> String {
         let claims = outcome.experiment.claims.iter().zip(&outcome.judgements);
         let claims: Vec<_> = claims
             .map(|(claim, judgement)| {
-                json!({ "claim": claim.text, "place": claim.place, "of_the_paper": claim.is_the_papers(), "verdict": judgement.verdict.name(),
-                        "because": judgement.because })
+                json!({ "claim": claim.text, "place": claim.place, "of_the_paper": claim.is_the_papers(),
+                        "verdict": judgement.verdict.name(), "because": judgement.because })
             })
             .collect();
         json!({ "name": outcome.experiment.name, "paper": outcome.paper.name, "place": outcome.experiment.place,

@@ -41,8 +41,8 @@ fn lead(outcomes: &[Outcome], by_paper: &[&[Outcome]], options: &ReproduceOption
             plain(
                 "A claim about all settings holds where every comparison that can be told agrees, and partly where \
                  more than half do; a claim about most settings holds where three quarters agree, and partly where \
-                 half do. Where less than half of the comparisons can be told, neither can the claim. Where another task \
-                 is measured than the paper's, the claim is not comparable. ",
+                 half do. Where less than half of the comparisons can be told, neither can the claim. Where another \
+                 task is measured than the paper's, the claim is not comparable. ",
             ),
             plain(
                 "Standard errors are over repeated runs on the same stream: they say nothing about other streams. \

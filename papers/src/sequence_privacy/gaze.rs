@@ -160,8 +160,8 @@ pub(super) const FIGURE_10: Experiment = Experiment {
     name: "sequence-privacy-fig10",
     place: "Figure 10",
     title: "running time by length",
-    caption: "Seconds of processor time to answer a sequence at ε = 1 over its length, on one thread, learning the model \
-              included.",
+    caption: "Seconds of processor time to answer a sequence at ε = 1 over its length, on one thread, learning the \
+              model included.",
     data: &[
         GAZE,
         PaperData {

@@ -16,6 +16,7 @@
 
 use tidegate_kernel::{Epsilon, SeededRandom};
 
+use super::adapub::deviation;
 use crate::draw::{laplace, unit};
 use crate::experiment::{NumberOutcome, OnNumbers, RunError, Setting, Subject, TrialSettings};
 use crate::stream::{NumberStream, as_float};
@@ -351,10 +352,4 @@ fn index_below(position: f64, buckets: u32) -> u32 {
 
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / as_float(values.len() as u64)
-}
-
-/// The sum of the distances from the mean.
-fn deviation(group: &[f64]) -> f64 {
-    let mean = mean(group);
-    group.iter().map(|value| (value - mean).abs()).sum()
 }

@@ -177,30 +177,40 @@ fn comporder_as_published_averages_bounds_that_contradict_each_other() {
     assert!(mae("paper_comporder", &stream, &settings(10)) < mae("comporder", &stream, &settings(10)));
 }
 
-/// A released number lies in the bucket of its label. With two buckets and an eighth of a unit of epsilon for labels, a
-/// reading keeps its own with a probability of 0.531; where a false one is drawn from both, 0.766 are in their own. 2,000
-/// labels have a standard error of 0.011.
+/// A released number lies in the bucket of its label. Readings stand in the middle of the lower of two buckets, so that
+/// with the upper label, noise leads above 306 with a probability of 0.455. With an eighth of a unit of epsilon for
+/// labels, a reading keeps its own with a probability of 0.531; where a false one is drawn from both, 0.766 are in
+/// their own. Of 2,000 readings either is known with a standard error of 0.025.
 #[test]
 fn bucorder_as_published_draws_a_false_bucket_from_the_others() {
-    let stream = waves(2000);
+    let stream = NumberStream::new("low", Grid::new(0.0, 612.0, 1.0).unwrap(), vec![153.0; 2_000]).unwrap();
     let two = TrialSettings { buckets: Some(2), ..settings(1) };
     let kept = |name: &str| {
         let released = run(name, &stream, &two, 11).unwrap().values;
-        let own = released.iter().zip(stream.values()).filter(|(given, truth)| (**given < 306.0) == (**truth < 306.0));
-        own.count() as f64 / 2000.0
+        let above = released.iter().filter(|given| **given > 306.0).count();
+        1.0 - above as f64 / 2_000.0 / (0.5 * (-0.375_f64 * 153.0 / 612.0).exp())
     };
     let (others, all) = (kept("paper_bucorder"), kept("paper_bucorder_not_private"));
-    assert!((others - 0.531).abs() < 0.055 && (all - 0.766).abs() < 0.055, "{others} and {all}");
+    assert!((others - 0.531).abs() < 0.1 && (all - 0.766).abs() < 0.1, "{others} and {all}");
 }
 
+/// Publication has four fifths of epsilon: noise of 1.25 times the mean distance where no group lasts. A tenth is 4.5
+/// standard errors. A group whose readings are alike has its median, and less noise.
 #[test]
-fn what_a_mechanism_cannot_do_is_unsupported() {
-    let stream = waves(5);
-    let contribution = TrialSettings { protects: Protects::Contribution(NonZeroU64::MIN), ..settings(0) };
-    let unsupported = |name: &str, settings: &TrialSettings| match run(name, &stream, settings, 1) {
-        Err(RunError::Unsupported(why)) => why.to_string(),
-        other => panic!("{other:?}"),
-    };
-    assert!(unsupported("laplace_truncated", &contribution).contains("truncation"));
-    assert!(!unsupported("contin", &settings(1 << 32)).is_empty());
+fn adapub_publishes_with_four_fifths_of_epsilon_and_smooths_groups() {
+    let exact = TrialSettings::new("1000".parse().unwrap(), NonZeroU64::MIN);
+    let stream = NumberStream::new(
+        "apart",
+        Grid::new(0.0, 612.0, 1.0).unwrap(),
+        (0..2_000).map(|at| if at % 2 == 0 { 50.0 } else { 550.0 }).collect(),
+    )
+    .unwrap();
+    // Each reading closes the group of the one before it, and stands alone.
+    let released = run("paper_adapub_not_private", &stream, &exact, 3).unwrap().values;
+    assert!(released.iter().zip(stream.values()).all(|(given, truth)| (given - truth).abs() < 15.0));
+    let restless = mae("paper_adapub_not_private", &stream, &settings(0));
+    assert!(restless < 1.1 * 1.25 * 1224.0, "{restless}");
+    let alike = NumberStream::new("alike", *stream.grid(), vec![300.0; 2_000]).unwrap();
+    let error = mae("paper_adapub_not_private", &alike, &settings(0));
+    assert!(error < 0.95 * 1.25 * 1224.0, "{error}");
 }
