@@ -194,8 +194,8 @@ fn bucorder_as_published_draws_a_false_bucket_from_the_others() {
     assert!((others - 0.531).abs() < 0.1 && (all - 0.766).abs() < 0.1, "{others} and {all}");
 }
 
-/// Publication has four fifths of epsilon. Readings that stand apart each close the group before them, and have noise of
-/// that scale alone: a tenth is 4.5 standard errors. Readings that are alike have medians of groups, and less noise.
+/// Publication has four fifths of epsilon. Readings that stand apart each close the group before them, and have noise
+/// of that scale alone: a tenth is 4.5 standard errors. Readings that are alike have medians of groups, and less noise.
 #[test]
 fn adapub_publishes_with_four_fifths_of_epsilon_and_smooths_groups() {
     let settings = TrialSettings::new("1000".parse().unwrap(), NonZeroU64::MIN);
