@@ -17,6 +17,7 @@ pub(super) const fn of_thread() -> Option<Duration> {
 }
 
 #[cfg(all(test, target_os = "linux"))]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -97,5 +97,5 @@ pub(super) fn deviation(group: &[f64]) -> f64 {
 fn median(numbers: &mut [f64]) -> f64 {
     numbers.sort_unstable_by(f64::total_cmp);
     let half = numbers.len() / 2;
-    if numbers.len() % 2 == 0 { f64::midpoint(numbers[half - 1], numbers[half]) } else { numbers[half] }
+    if numbers.len().is_multiple_of(2) { f64::midpoint(numbers[half - 1], numbers[half]) } else { numbers[half] }
 }
