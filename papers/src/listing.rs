@@ -5,7 +5,7 @@ use tidegate_lab::datasets::DatasetError;
 use tidegate_release::Error;
 use tidegate_table::layout::layout;
 
-use crate::{Experiment, Outcome, PAPERS, Paper, ReproduceError, ReproduceOptions, all, by_name};
+use crate::{ASKED_HERE, Experiment, Outcome, PAPERS, Paper, ReproduceError, ReproduceOptions, all, by_name};
 
 /// Returns the experiments of these names, each once, in the order of the papers. A paper's name stands for all of its
 /// experiments.
@@ -68,14 +68,17 @@ pub fn list_as_json() -> String {
 
 /// The verdicts as a table of plain text.
 pub fn as_text(outcomes: &[Outcome]) -> String {
-    let mut rows = vec![["NAME", "VERDICT", "CLAIM"].map(str::to_owned).to_vec()];
+    let mut rows = vec![["NAME", "VERDICT", "WHOSE", "CLAIM"].map(str::to_owned).to_vec()];
     for outcome in outcomes {
         let name = outcome.experiment.name;
         if !outcome.is_measured() {
-            rows.push(vec![name.to_owned(), "no data".to_owned(), format!("needs {}", outcome.missing.join(", "))]);
+            let needs = format!("needs {}", outcome.missing.join(", "));
+            rows.push(vec![name.to_owned(), "no data".to_owned(), String::new(), needs]);
         }
-        for (claim, judgement) in outcome.experiment.claims.iter().zip(&outcome.judgements) {
-            rows.push(vec![name.to_owned(), judgement.verdict.to_string(), claim.text.to_owned()]);
+        for (claim, judgement) in outcome.judged() {
+            let whose = if claim.is_the_papers() { "the paper's" } else { ASKED_HERE };
+            let cells = [name, judgement.verdict.words(), whose, claim.text];
+            rows.push(cells.map(str::to_owned).to_vec());
         }
     }
     layout(&rows)
@@ -87,8 +90,8 @@ pub fn as_json(outcomes: &[Outcome], options: &ReproduceOptions) -> String {
         let claims = outcome.experiment.claims.iter().zip(&outcome.judgements);
         let claims: Vec<_> = claims
             .map(|(claim, judgement)| {
-                json!({ "claim": claim.text, "place": claim.place, "verdict": judgement.verdict.name(),
-                        "because": judgement.because })
+                json!({ "claim": claim.text, "place": claim.place, "of_the_paper": claim.is_the_papers(),
+                        "verdict": judgement.verdict.name(), "because": judgement.because })
             })
             .collect();
         json!({ "name": outcome.experiment.name, "paper": outcome.paper.name, "place": outcome.experiment.place,

@@ -24,6 +24,8 @@ pub struct Measurement {
     pub metric: String,
     /// The mean over the repeats, with its standard error.
     pub value: Summary,
+    /// The number of each run, in the order of their seeds; empty if they cannot be paired with others.
+    pub runs: Vec<f64>,
 }
 
 /// A place on the horizontal axis.
@@ -64,8 +66,21 @@ impl Results {
 
     /// Adds a number.
     pub fn push(&mut self, panel: &str, series: &str, at: impl Into<At>, metric: &str, value: Summary) {
+        self.push_runs(panel, series, at, metric, value, Vec::new());
+    }
+
+    /// Adds a number with that of each run, for comparisons in pairs of runs by seed.
+    pub fn push_runs(
+        &mut self,
+        panel: &str,
+        series: &str,
+        at: impl Into<At>,
+        metric: &str,
+        value: Summary,
+        runs: Vec<f64>,
+    ) {
         let (panel, series, metric) = (panel.to_owned(), series.to_owned(), metric.to_owned());
-        self.entries.push(Measurement { panel, series, at: at.into(), metric, value });
+        self.entries.push(Measurement { panel, series, at: at.into(), metric, value, runs });
     }
 
     /// Adds a computed number, which has no error.
@@ -80,12 +95,15 @@ impl Results {
 
     /// Returns the number at a place, if there is one.
     pub fn get(&self, panel: &str, series: &str, at: impl Into<At>, metric: &str) -> Option<Summary> {
+        self.measurement(panel, series, at, metric).map(|entry| entry.value)
+    }
+
+    /// Returns the measurement at a place, if there is one.
+    pub fn measurement(&self, panel: &str, series: &str, at: impl Into<At>, metric: &str) -> Option<&Measurement> {
         let at = at.into();
-        let found = self
-            .entries
+        self.entries
             .iter()
-            .find(|entry| entry.panel == panel && entry.series == series && entry.metric == metric && entry.at == at);
-        found.map(|entry| entry.value)
+            .find(|entry| entry.panel == panel && entry.series == series && entry.metric == metric && entry.at == at)
     }
 
     /// Returns the numbers of a series, in the order of their addition.
@@ -117,7 +135,7 @@ impl Results {
     /// Formats as CSV: `panel,series,x,metric,mean,standard_error`. The last is empty after a single run.
     pub fn to_csv(&self) -> String {
         let mut csv = "panel,series,x,metric,mean,standard_error\n".to_owned();
-        for Measurement { panel, series, at, metric, value } in &self.entries {
+        for Measurement { panel, series, at, metric, value, .. } in &self.entries {
             let error = value.standard_error.map_or_else(String::new, |error| format!("{error:e}"));
             let at = at.to_string();
             let texts = [quoted(panel), quoted(series), quoted(&at), quoted(metric)];

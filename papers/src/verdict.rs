@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::results::{At, Results};
+use crate::results::{At, Measurement, Results};
 use tidegate_lab::metrics::Summary;
 
 /// Standard errors by which two means must differ for a decision.
@@ -22,11 +22,13 @@ pub enum Verdict {
     DoesNotHold,
     /// There were too few runs, or the numbers are too close.
     Unclear,
+    /// The measurement here is of another task than the paper's, so it says nothing about the claim.
+    NotComparable,
 }
 
 impl Verdict {
     /// All verdicts, in the order of reports.
-    pub const ALL: [Self; 4] = [Self::Holds, Self::Partly, Self::DoesNotHold, Self::Unclear];
+    pub const ALL: [Self; 5] = [Self::Holds, Self::Partly, Self::DoesNotHold, Self::Unclear, Self::NotComparable];
 
     /// Returns the verdict in words, for people.
     pub const fn words(self) -> &'static str {
@@ -35,6 +37,7 @@ impl Verdict {
             Self::Partly => "holds partly",
             Self::DoesNotHold => "does not hold",
             Self::Unclear => "cannot be told",
+            Self::NotComparable => "not comparable",
         }
     }
 
@@ -45,6 +48,7 @@ impl Verdict {
             Self::Partly => "holds_partly",
             Self::DoesNotHold => "does_not_hold",
             Self::Unclear => "unclear",
+            Self::NotComparable => "not_comparable",
         }
     }
 }
@@ -94,6 +98,19 @@ pub fn smaller(a: Summary, b: Summary) -> Decision {
 /// Whether `a` is smaller than `factor · b`.
 pub fn smaller_than_times(a: Summary, factor: f64, b: Summary) -> Decision {
     smaller(a, Summary { mean: factor * b.mean, standard_error: b.standard_error.map(|error| factor * error) })
+}
+
+/// Whether `a` is smaller than `factor · b`, by the differences of runs with the same seed.
+///
+/// What a seed makes high or low in both runs cancels out of their difference. Falls back on [`smaller_than_times`]
+/// where the runs of the two cannot be paired.
+pub fn smaller_in_pairs(a: &Measurement, factor: f64, b: &Measurement) -> Decision {
+    if a.runs.len() < 2 || a.runs.len() != b.runs.len() {
+        return smaller_than_times(a.value, factor, b.value);
+    }
+    let differences: Vec<f64> = a.runs.iter().zip(&b.runs).map(|(a, b)| factor * b - a).collect();
+    let none = Summary { mean: 0.0, standard_error: Some(0.0) };
+    Summary::of(&differences).map_or(Decision::Unclear, |difference| smaller(none, difference))
 }
 
 /// Returns `a / b`, with the standard error of independent numbers, to first order.

@@ -32,6 +32,7 @@
 pub mod accuracy;
 pub mod advise;
 pub mod audit;
+pub mod bounds;
 pub mod central;
 pub mod city;
 pub mod datasets;

@@ -2,8 +2,10 @@
 //!
 //! Each mechanism is there as the library has it by default, and under names of their own where its paper compares
 //! several ways of publishing: noise on points or on sums, the mean or the median, readings cut off at a private bound.
-//! What the paper on delay-allowed release prints, mistakes included, is in [`published`].
+//! What the paper on delay-allowed release prints, mistakes included, is in [`published`], and a baseline of it in
+//! [`adapub`].
 
+pub mod adapub;
 pub mod published;
 
 use std::sync::LazyLock;
@@ -97,6 +99,8 @@ const PUBLISHED: &[&dyn Subject] = &[
     &Published::DiscontinPoints,
     &Published::Comporder,
     &Published::Bucorder,
+    &Published::BucorderLine10,
+    &adapub::Adapub,
 ];
 
 impl Subject for ScalarSubject {

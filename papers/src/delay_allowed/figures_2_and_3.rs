@@ -7,7 +7,7 @@ use super::{
     FILES, MAE, OUTPATIENT, PEGASUS_NO_BETTER, SETTING, TENTHS, UNEMPLOYMENT, below, data_of, for_both, is_printed,
     mae_panels, over_epsilon, played_by,
 };
-use crate::verdict::{Decision, Demand, Judgement, Tally, digits, near, ratio, short, smaller, smaller_than_times};
+use crate::verdict::{Decision, Demand, Judgement, Tally, digits, short, smaller, smaller_than_times};
 use crate::{Claim, Experiment, Results, repeats};
 
 pub(super) const FIGURE_2: Experiment = Experiment {
@@ -122,33 +122,31 @@ pub(super) const FIGURE_3: Experiment = Experiment {
             },
         },
         Claim {
-            text: "BucOrder depends little on the delay: its error changes by less than a quarter",
+            text: "BucOrder avoids that: with a delay of 100 its error is not larger than with one of 10",
             place: "section VII-B",
             check: |table| {
                 for_both(|printed| {
+                    // Errors that cannot be told apart are as claimed.
                     by_delay(
                         table,
                         printed,
                         "bucorder_sums",
                         |_| true,
-                        |ten, hundred| near(ratio(hundred, ten), 1.0, 0.25),
+                        |ten, hundred| match smaller(ten, hundred) {
+                            Decision::Yes => Decision::No,
+                            _ if hundred.standard_error.is_none() => Decision::Unclear,
+                            _ => Decision::Yes,
+                        },
                     )
                 })
             },
         },
         Claim {
-            text: "Discontinuous grouping gains much by the longer delay: its error is at most half of that at a \
-                   delay of 10",
+            text: "Discontinuous grouping gains by the longer delay",
             place: "sections VII-B and IV-A",
             check: |table| {
                 for_both(|printed| {
-                    by_delay(
-                        table,
-                        printed,
-                        "discontin",
-                        |_| true,
-                        |ten, hundred| smaller_than_times(hundred, 0.5, ten),
-                    )
+                    by_delay(table, printed, "discontin", |_| true, |ten, hundred| smaller(hundred, ten))
                 })
             },
         },

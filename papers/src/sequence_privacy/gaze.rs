@@ -1,6 +1,7 @@
 //! Figures 7, 9 and 10: gazes, and running time.
 
 use std::num::NonZeroUsize;
+use std::time::Duration;
 
 use tidegate_lab::experiment::TrialSettings;
 use tidegate_lab::metrics::{Metric, Summary};
@@ -10,7 +11,7 @@ use tidegate_lab::subjects;
 
 use super::figures_3_and_4::other;
 use super::{Line, PAPER_FORM, RR_TWICE, TWICE, add, batch, by_distance, plain};
-use crate::verdict::{Decision, Demand, Tally, all_below, digits};
+use crate::verdict::{Demand, Tally, all_below, digits, smaller_than_times};
 use crate::{
     ASKED_HERE, At, Claim, Cut, Experiment, PaperData, PreparedStream, ReproduceError, Results, Session, lines, named,
     repeats, settings,
@@ -159,7 +160,8 @@ pub(super) const FIGURE_10: Experiment = Experiment {
     name: "sequence-privacy-fig10",
     place: "Figure 10",
     title: "running time by length",
-    caption: "Seconds to answer a sequence at ε = 1 over its length, on one thread, learning the model included.",
+    caption: "Seconds of processor time to answer a sequence at ε = 1 over its length, on one thread, learning the \
+              model included.",
     data: &[
         GAZE,
         PaperData {
@@ -186,9 +188,10 @@ pub(super) const FIGURE_10: Experiment = Experiment {
                     let batch = NonZeroUsize::new(line.batch).unwrap_or(NonZeroUsize::MIN);
                     let settings = TrialSettings { batch, distance: line.distance, ..settings(1.0, 1)? };
                     for finding in session.sweep(&stream, &[line.mechanism], &[settings])? {
-                        let seconds = finding.time.as_secs_f64() / as_float(session.repeats().get());
-                        let seconds = Summary { mean: seconds, standard_error: None };
-                        table.push(name, line.series, as_float(length as u64), SECONDS, seconds);
+                        let times: Vec<f64> = finding.processor_times.iter().map(Duration::as_secs_f64).collect();
+                        if let Some(seconds) = Summary::of(&times) {
+                            table.push(name, line.series, as_float(length as u64), SECONDS, seconds);
+                        }
                     }
                 }
             }
@@ -207,9 +210,9 @@ pub(super) const FIGURE_10: Experiment = Experiment {
                 for series in table.series(panel) {
                     let times = table.along(panel, series, SECONDS);
                     if let [.., (_, half), (_, whole)] = times.as_slice() {
-                        let growth = whole.mean / half.mean.max(f64::MIN_POSITIVE);
-                        let answer = if growth <= 2.5 { Decision::Yes } else { Decision::No };
-                        tally.add(answer, format!("{panel}, {series}: {} times as long", digits(growth, 2)));
+                        let growth = digits(whole.mean / half.mean.max(f64::MIN_POSITIVE), 2);
+                        let what = format!("{panel}, {series}: {growth} times as long");
+                        tally.add(smaller_than_times(*whole, 2.5, *half), what);
                     }
                 }
             }
@@ -217,7 +220,7 @@ pub(super) const FIGURE_10: Experiment = Experiment {
         },
     }],
     notes: &[
-        "Times are those of this machine and of whatever else it was doing: unlike all other numbers they are not the \
-         same in each run.",
+        "Processor time, so that other programs of this machine count little. Unlike all other numbers, times are not \
+         the same in each run. Where the system does not tell a thread's processor time, elapsed time.",
     ],
 };

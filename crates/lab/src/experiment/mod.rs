@@ -2,6 +2,7 @@
 //!
 //! Results do not depend on the number of threads.
 
+mod processor;
 mod settings;
 mod subject;
 
@@ -63,6 +64,12 @@ pub struct Finding {
     pub monitor_roc: Vec<RocPoint>,
     /// Total running time of the mechanism, over all repeats and threads.
     pub time: Duration,
+    /// Metrics of each run, in the order of the repeats. Trials of one plan share the seeds of their repeats, so their
+    /// runs can be compared in pairs.
+    pub runs: Vec<Metrics>,
+    /// Processor time of each run of the mechanism: unlike [`Finding::time`] without what other programs took. On
+    /// systems that do not tell a thread's, elapsed time.
+    pub processor_times: Vec<Duration>,
 }
 
 impl Finding {
@@ -167,11 +174,18 @@ struct Run {
     /// Of detected events, and of detected rises; empty if there are none.
     roc: Vec<RocPoint>,
     monitor_roc: Vec<RocPoint>,
-    time: Duration,
+    time: Elapsed,
+}
+
+/// Running time of a mechanism, by the wall clock and by the processor.
+#[derive(Clone, Copy)]
+struct Elapsed {
+    wall: Duration,
+    processor: Duration,
 }
 
 impl Run {
-    const fn of(metrics: Metrics, time: Duration) -> Self {
+    const fn of(metrics: Metrics, time: Elapsed) -> Self {
         Self { metrics, roc: Vec::new(), monitor_roc: Vec::new(), time }
     }
 }
@@ -244,9 +258,12 @@ impl<'a> Bench<'a> {
     }
 }
 
-fn timed<T>(work: impl FnOnce() -> Result<T, RunError>) -> Result<(T, Duration), RunError> {
-    let start = Instant::now();
-    work().map(|outcome| (outcome, start.elapsed()))
+fn timed<T>(work: impl FnOnce() -> Result<T, RunError>) -> Result<(T, Elapsed), RunError> {
+    let (start, before) = (Instant::now(), processor::of_thread());
+    let outcome = work()?;
+    let wall = start.elapsed();
+    let processor = before.zip(processor::of_thread()).map_or(wall, |(before, after)| after.saturating_sub(before));
+    Ok((outcome, Elapsed { wall, processor }))
 }
 
 fn summarise(trial: &Trial<'_>, runs: &[Run]) -> Finding {
@@ -264,7 +281,9 @@ fn summarise(trial: &Trial<'_>, runs: &[Run]) -> Finding {
         metrics: Metric::ALL.into_iter().filter_map(summary).collect(),
         roc: mean_of(|run| &run.roc),
         monitor_roc: mean_of(|run| &run.monitor_roc),
-        time: runs.iter().map(|run| run.time).sum(),
+        time: runs.iter().map(|run| run.time.wall).sum(),
+        runs: runs.iter().map(|run| run.metrics.clone()).collect(),
+        processor_times: runs.iter().map(|run| run.time.processor).collect(),
     }
 }
 

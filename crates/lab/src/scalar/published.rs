@@ -1,18 +1,22 @@
-//! The mechanisms of the delay-allowed release paper as printed, to reproduce its figures.
+//! The mechanisms of the delay-allowed release paper as printed, to reproduce its figures (Li, Qin, Ren, Gong, Feng,
+//! Hong and Wang: Delay-allowed Differentially Private Data Stream Release, NDSS 2025).
 //!
-//! Never release data with them. Noise is in floating point, and three of the five lose more than epsilon:
+//! Never release data with them. Noise is in floating point, and some lose more than epsilon:
 //!
-//! | mechanism | error |
+//! | mechanism | guarantee |
 //! | --- | --- |
 //! | PeGaSus, ContinGroup | deviations have nearly twice the assumed sensitivity: 1.075 epsilon in groups of 100 |
-//! | BucOrder | a false bucket is drawn from all of them: `ln(1 + n e^e/(n - 1))` instead of `e` |
+//! | BucOrder by line 10 of Algorithm 5 | a false bucket is drawn from all: `ln(1 + n e^e/(n - 1))` instead of `e` |
+//! | BucOrder by the text, Theorem 3 and the authors' program | private: a false bucket is drawn from the others |
 //! | DiscontinGroup, CompOrder | private, with four times the noise that is needed |
 //!
-//! Where the paper leaves something open: a fifth of epsilon goes to grouping and to comparisons, half of it to
-//! buckets; a bound that no comparison gives is the end of the domain; a batch has as many timestamps as the delay.
+//! Where the paper leaves something open, the authors' public program decides (doi:10.5281/zenodo.13643225): a fifth of
+//! epsilon goes to grouping, a quarter to comparisons and to buckets; a batch has as many timestamps as the delay; the
+//! bounds of CompOrder begin at 0 and 1e9, and only bounds that contradict each other change a reading.
 
 use tidegate_kernel::{Epsilon, SeededRandom};
 
+use super::adapub::deviation;
 use crate::draw::{laplace, unit};
 use crate::experiment::{NumberOutcome, OnNumbers, RunError, Setting, Subject, TrialSettings};
 use crate::stream::{NumberStream, as_float};
@@ -42,6 +46,9 @@ pub fn parts(width: f64, size: f64) -> u32 {
     (width / size).ceil().max(1.0) as u32
 }
 
+/// The bounds with which CompOrder begins in the authors' program.
+const FIRST_BOUNDS: (f64, f64) = (0.0, 1e9);
+
 /// A mechanism as the paper prints it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Published {
@@ -57,15 +64,19 @@ pub enum Published {
     Discontin,
     /// Algorithm 2, with noise on each number and the mean of the group.
     DiscontinPoints,
-    /// Algorithms 3 and 4, with the bounds the right way round. Bounds that contradict each other count as any others.
+    /// Algorithms 3 and 4, with the bounds the right way round. Bounds that contradict each other are averaged, as in
+    /// the authors' program.
     Comporder,
-    /// Algorithm 5, with noise on the sum of each bucket, moved into the bucket.
+    /// Section IV-B and Theorem 3: a false bucket is drawn from the others. Noise on the sum of each bucket, moved into
+    /// the bucket.
     Bucorder,
+    /// The same by line 10 of Algorithm 5: a false bucket is drawn from all.
+    BucorderLine10,
 }
 
 impl Published {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Pegasus,
         Self::PegasusDelay,
         Self::Contin,
@@ -74,6 +85,7 @@ impl Published {
         Self::DiscontinPoints,
         Self::Comporder,
         Self::Bucorder,
+        Self::BucorderLine10,
     ];
 }
 
@@ -87,7 +99,8 @@ impl Subject for Published {
             Self::Discontin => "paper_discontin",
             Self::DiscontinPoints => "paper_discontin_points",
             Self::Comporder => "paper_comporder",
-            Self::Bucorder => "paper_bucorder_not_private",
+            Self::Bucorder => "paper_bucorder",
+            Self::BucorderLine10 => "paper_bucorder_not_private",
         }
     }
 
@@ -101,8 +114,11 @@ impl Subject for Published {
             Self::DiscontinPoints => {
                 "scalar: discontin_points as published, with more noise than it needs; for comparison only"
             }
-            Self::Comporder => "scalar: comporder as published, which soon repeats itself; for comparison only",
-            Self::Bucorder => "NOT PRIVATE: bucorder_sums as published; for comparison only",
+            Self::Comporder => "scalar: comporder as published, with more noise than it needs; for comparison only",
+            Self::Bucorder => "scalar: bucorder_sums as published; for comparison only",
+            Self::BucorderLine10 => {
+                "NOT PRIVATE: bucorder_sums by line 10 of the published algorithm; for comparison only"
+            }
         };
         summary.to_owned()
     }
@@ -111,8 +127,8 @@ impl Subject for Published {
         use Setting::{Delay, WithinDomain};
         match self {
             Self::Pegasus => &[WithinDomain],
-            // What is released lies within bounds, or a bucket, and so within the domain anyway.
-            Self::Comporder | Self::Bucorder => &[Delay],
+            // What is released lies within a bucket, and so within the domain anyway.
+            Self::Bucorder | Self::BucorderLine10 => &[Delay],
             _ => &[Delay, WithinDomain],
         }
     }
@@ -130,7 +146,7 @@ impl OnNumbers for Published {
         random: &mut SeededRandom,
     ) -> Result<NumberOutcome, RunError> {
         let delay = usize::try_from(settings.delay).map_err(RunError::unsupported)?;
-        let share = if *self == Self::Bucorder { 2 } else { 5 };
+        let share = if matches!(self, Self::Comporder | Self::Bucorder | Self::BucorderLine10) { 4 } else { 5 };
         let epsilon = settings.epsilon;
         let grouping = epsilon.divided_by(share).map(Epsilon::as_f64);
         let grouping = grouping.ok_or_else(|| RunError::unsupported(format!("epsilon {epsilon} is too small")))?;
@@ -153,9 +169,10 @@ impl OnNumbers for Published {
             Self::Discontin => batches().flat_map(|batch| bench.discontin(batch, false)).collect(),
             Self::DiscontinPoints => batches().flat_map(|batch| bench.discontin(batch, true)).collect(),
             Self::Comporder => bench.comporder(values),
-            Self::Bucorder => {
+            Self::Bucorder | Self::BucorderLine10 => {
                 let buckets = settings.buckets.unwrap_or_else(|| buckets(bench.width())).max(2);
-                batches().flat_map(|batch| bench.bucorder(batch, buckets)).collect()
+                let from_all = *self == Self::BucorderLine10;
+                batches().flat_map(|batch| bench.bucorder(batch, buckets, from_all)).collect()
             }
         };
         if settings.within_domain {
@@ -282,7 +299,7 @@ impl Bench<'_> {
         let times = 8.0 * as_float(self.delay as u64);
         let mut released = Vec::with_capacity(values.len());
         for (index, value) in values.iter().enumerate() {
-            let (mut least, mut most) = (self.low, self.high);
+            let (mut least, mut most) = FIRST_BOUNDS;
             for earlier in index.saturating_sub(self.delay)..index {
                 if values[earlier] - value + times * self.noise(self.grouping) > rho {
                     most = most.min(released[earlier]);
@@ -291,13 +308,12 @@ impl Bench<'_> {
                 }
             }
             let noisy = value + self.noise(self.publication);
-            let outside = noisy < least || noisy > most;
-            released.push(if outside { f64::midpoint(least, most) } else { noisy });
+            released.push(if least > most { f64::midpoint(least, most) } else { noisy });
         }
         released
     }
 
-    fn bucorder(&mut self, batch: &[f64], buckets: u32) -> Vec<f64> {
+    fn bucorder(&mut self, batch: &[f64], buckets: u32, from_all: bool) -> Vec<f64> {
         let (number, size) = (f64::from(buckets), self.width() / f64::from(buckets));
         let odds = self.grouping.exp();
         let keeps = odds / (odds + number - 1.0);
@@ -305,7 +321,14 @@ impl Bench<'_> {
         for value in batch {
             let own = index_below((value - self.low) / size, buckets);
             let kept = unit(self.random) < keeps;
-            labels.push(if kept { own } else { index_below(unit(self.random) * number, buckets) });
+            labels.push(match (kept, from_all) {
+                (true, _) => own,
+                (false, true) => index_below(unit(self.random) * number, buckets),
+                (false, false) => {
+                    let other = index_below(unit(self.random) * (number - 1.0), buckets - 1);
+                    if other < own { other } else { other + 1 }
+                }
+            });
         }
         let mut released = vec![0.0; batch.len()];
         for label in 0..buckets {
@@ -329,10 +352,4 @@ fn index_below(position: f64, buckets: u32) -> u32 {
 
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / as_float(values.len() as u64)
-}
-
-/// The sum of the distances from the mean.
-fn deviation(group: &[f64]) -> f64 {
-    let mean = mean(group);
-    group.iter().map(|value| (value - mean).abs()).sum()
 }

@@ -5,6 +5,7 @@
 mod accuracy;
 mod advise;
 mod audit;
+mod bounds;
 mod central;
 #[allow(dead_code, unreachable_pub)] // the checks of the kernel's tests, which use all of them
 #[path = "../../../kernel/tests/kernel/support.rs"]

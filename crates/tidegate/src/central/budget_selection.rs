@@ -2,6 +2,9 @@
 //!
 //! Classes that spend less than the threshold are sampled: that adds variance and bias, but lowers the noise. The
 //! threshold depends on registered members only, never on who is present, because it is public.
+//!
+//! Source: Du, Cheng, Chen, Shen, Lin and Xi: Infinite Stream Estimation under Personalized w-Event Privacy, PVLDB
+//! 18(6), 2025, doi:10.14778/3725688.3725715, Algorithm 1 (OBS).
 
 use std::num::NonZeroU64;
 

@@ -1,4 +1,7 @@
 //! `sample`: spends the whole budget at one timestamp of each window, and repeats that release.
+//!
+//! Source: Kellaris, Papadopoulos, Xiao and Papadias: Differentially Private Event Sequences over Infinite Streams,
+//! PVLDB 7(12), 2014, doi:10.14778/2732977.2732989, Sample.
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::{Ledger, Randomness, Sealed};
@@ -14,6 +17,7 @@ pub(super) struct Sample {
 }
 
 impl Sample {
+    /// Sample of Kellaris et al. 2014, [in full above](self).
     pub(super) fn new(settings: &CentralSettings) -> Self {
         Self { publisher: Uniform::with_share(settings, settings.epsilon), last_sampled: None }
     }

@@ -1,4 +1,7 @@
 //! `uniform`: publishes every histogram with `epsilon / w`.
+//!
+//! Source: Kellaris, Papadopoulos, Xiao and Papadias: Differentially Private Event Sequences over Infinite Streams,
+//! PVLDB 7(12), 2014, doi:10.14778/2732977.2732989, Uniform.
 
 use std::num::NonZeroU64;
 
@@ -17,6 +20,7 @@ pub(super) struct Uniform {
 }
 
 impl Uniform {
+    /// Uniform of Kellaris et al. 2014, [in full above](self).
     pub(super) fn new(settings: &CentralSettings) -> Result<Self, CentralError> {
         Ok(Self::with_share(settings, settings.share(1)?))
     }

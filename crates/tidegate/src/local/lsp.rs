@@ -2,6 +2,9 @@
 //!
 //! At one timestamp of each window everyone reports with the whole budget; until the next one the release is repeated,
 //! with an unknown error.
+//!
+//! Source: Ren, Shi, Yu, Yang, Zhao and Xu: LDP-IDS: Local Differential Privacy for Infinite Data Streams, SIGMOD
+//! 2022, doi:10.1145/3514221.3526190, section 5.2.2 (LSP).
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::oracle::Estimate;
@@ -17,6 +20,7 @@ pub(super) struct Lsp {
 }
 
 impl Lsp {
+    /// Section 5.2.2 (LSP) of Ren et al. 2022, [in full above](self).
     pub(super) fn new(settings: &LocalSettings) -> Result<Self, LocalError> {
         let division = Division::of_budget(settings);
         let whole = division.total();

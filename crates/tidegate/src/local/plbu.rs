@@ -2,6 +2,9 @@
 //!
 //! At each timestamp every user of a class `(w, epsilon)` reports with `epsilon / w` through the best frequency oracle
 //! for it, and the classes' estimates are averaged by inverse variance.
+//!
+//! Source: Du, Cheng, Chen, Shen, Lin and Xi: Infinite Stream Estimation under Personalized w-Event Privacy, PVLDB
+//! 18(6), 2025, doi:10.14778/3725688.3725715, section 5.2 (PLBU).
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::oracle::{Estimate, OracleKind};
@@ -55,6 +58,8 @@ const VERSION: u16 = 1;
 impl Plbu {
     /// A mechanism that has asked nothing yet. Answers are randomised by the best oracle for each class where none is
     /// given.
+    ///
+    /// Section 5.2 (PLBU) of Du et al. 2025, [in full above](self).
     ///
     /// # Errors
     /// [`CentralError::Domain`] for fewer than two values or too many, [`CentralError::Epsilon`] where a class's share

@@ -1,4 +1,7 @@
 //! `bucorder`: a randomised bucket for each reading; alone, or to group readings by.
+//!
+//! Source: Li, Qin, Ren, Gong, Feng, Hong and Wang: Delay-allowed Differentially Private Data Stream Release, NDSS
+//! 2025, program doi:10.5281/zenodo.13643225, Algorithm 5.
 
 use std::ops::RangeInclusive;
 

@@ -1,4 +1,7 @@
 //! `comporder`: noise on each reading, corrected by noisy comparisons with earlier readings.
+//!
+//! Source: Li, Qin, Ren, Gong, Feng, Hong and Wang: Delay-allowed Differentially Private Data Stream Release, NDSS
+//! 2025, program doi:10.5281/zenodo.13643225, Algorithms 3 and 4.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
@@ -22,6 +25,7 @@ pub(super) struct Comporder {
 }
 
 impl Comporder {
+    /// Algorithms 3 and 4 of Li et al. 2025, [in full above](self).
     pub(super) fn new(
         settings: &ScalarSettings,
         shares: &Shares,

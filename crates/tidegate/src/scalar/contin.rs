@@ -1,4 +1,7 @@
 //! `contin`: groups of similar consecutive readings within a batch.
+//!
+//! Source: Li, Qin, Ren, Gong, Feng, Hong and Wang: Delay-allowed Differentially Private Data Stream Release, NDSS
+//! 2025, program doi:10.5281/zenodo.13643225, Algorithm 6.
 
 use std::ops::RangeInclusive;
 
@@ -10,6 +13,8 @@ use super::ScalarError;
 /// Threshold of a group, in grid units.
 ///
 /// The noise is one-sided on both sides of the test. The difference of its means is added, to centre the test.
+///
+/// Algorithm 6 of Li et al. 2025, [in full above](self).
 #[allow(clippy::cast_possible_truncation)] // saturates
 pub(super) fn groups(
     range: RangeInclusive<i64>,

@@ -1,4 +1,7 @@
 //! `discontin`: groups of similar readings anywhere in a batch.
+//!
+//! Source: Li, Qin, Ren, Gong, Feng, Hong and Wang: Delay-allowed Differentially Private Data Stream Release, NDSS
+//! 2025, program doi:10.5281/zenodo.13643225, Algorithm 2.
 
 use tidegate_kernel::primitives::{DeviationTests, Side};
 use tidegate_kernel::{Permit, Randomness, Sealed};
@@ -15,6 +18,7 @@ pub(super) struct Discontin {
 }
 
 impl Discontin {
+    /// Algorithm 2 of Li et al. 2025, [in full above](self).
     pub(super) fn new(tests: DeviationTests) -> Self {
         Self { tests, groups: Vec::new(), count: 0 }
     }

@@ -1,4 +1,7 @@
 //! `laplace`: noise on each reading. `clamped`: the same, clamped to the domain.
+//!
+//! Source: Dwork, McSherry, Nissim and Smith: Calibrating Noise to Sensitivity in Private Data Analysis, TCC 2006,
+//! doi:10.1007/11681878_14, the Laplace mechanism.
 
 use std::ops::RangeInclusive;
 
@@ -15,6 +18,7 @@ pub(super) struct Laplace {
 }
 
 impl Laplace {
+    /// The Laplace mechanism of Dwork et al. 2006, [in full above](self).
     pub(super) fn new(
         settings: &ScalarSettings,
         shares: &Shares,

@@ -1,4 +1,7 @@
 //! `pegasus`: noise on each reading, averaged with earlier noisy readings of its group, without delay.
+//!
+//! Source: Chen, Machanavajjhala, Hay and Miklau: PeGaSus: Data-Adaptive Differentially Private Stream Processing,
+//! CCS 2017, doi:10.1145/3133956.3134102, the perturber, the grouper and the smoother.
 
 use std::ops::RangeInclusive;
 
@@ -28,6 +31,7 @@ pub(super) struct OpenGroup {
 }
 
 impl OpenGroup {
+    /// The perturber, the grouper and the smoother of Chen et al. 2017, [in full above](self).
     pub(super) fn new(
         settings: &ScalarSettings,
         shares: &Shares,

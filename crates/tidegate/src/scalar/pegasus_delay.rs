@@ -1,4 +1,7 @@
 //! `pegasus_delay`: as `pegasus`, but a value waits for later members of its group, up to the delay.
+//!
+//! Source: Li, Qin, Ren, Gong, Feng, Hong and Wang: Delay-allowed Differentially Private Data Stream Release, NDSS
+//! 2025, program doi:10.5281/zenodo.13643225, section VII-A (PeGaSus_Delay).
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -21,6 +24,7 @@ pub(super) struct PegasusDelay {
 }
 
 impl PegasusDelay {
+    /// Section VII-A (PeGaSus_Delay) of Li et al. 2025, [in full above](self).
     pub(super) fn new(
         settings: &ScalarSettings,
         shares: &Shares,

@@ -1,4 +1,7 @@
 //! Truncation of readings at a private bound.
+//!
+//! Source: Li, Qin, Ren, Gong, Feng, Hong and Wang: Delay-allowed Differentially Private Data Stream Release, NDSS
+//! 2025, program doi:10.5281/zenodo.13643225, section VI.
 
 use std::ops::RangeInclusive;
 

@@ -17,6 +17,9 @@
 //!
 //! For any length, [divide](BatchedSettings::part) a batch into parts. They are answered one after the other, each with
 //! its share of epsilon and the belief after the parts before.
+//!
+//! Source: Jiang, Li and Tandon: Online Context-Aware Streaming Data Release with Sequence Information Privacy, IEEE
+//! TIFS 19, 2024, doi:10.1109/TIFS.2024.3378008, Algorithm 2.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -143,6 +146,8 @@ struct Part {
 
 impl Batched {
     /// Creates the mechanism. Mechanisms of many users can share one model.
+    ///
+    /// Algorithm 2 of Jiang, Li and Tandon 2024, [in full above](self).
     ///
     /// # Errors
     /// [`BatchChannelError::TooLarge`] where more than [`CLUSTER_LIMIT`] sequences would have to be told apart;

@@ -5,6 +5,9 @@
 //! ```
 //!
 //! Beliefs and channels depend on the model and the releases; only the kernel sees the symbol.
+//!
+//! Source: Jiang, Li and Tandon: Online Context-Aware Streaming Data Release with Sequence Information Privacy, IEEE
+//! TIFS 19, 2024, doi:10.1109/TIFS.2024.3378008, Algorithm 1 and Theorem 4.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -192,6 +195,8 @@ pub struct Crr {
 
 impl Crr {
     /// Creates the mechanism. Mechanisms of many users can share one model.
+    ///
+    /// Algorithm 1 and Theorem 4 of Jiang, Li and Tandon 2024, [in full above](self).
     pub fn new(model: impl Into<Arc<Model>>, settings: CrrSettings) -> Result<Self, CrrError> {
         let model = model.into();
         settings.check(&model)?;

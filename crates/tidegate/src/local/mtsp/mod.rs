@@ -11,6 +11,9 @@
 //!
 //! **A level without reports** is left out of the dissimilarity. In a publication, nodes without any report keep their
 //! numbers and groups.
+//!
+//! Source: Liu and Zhao: MTSP-LDP: A Framework for Multi-Task Streaming Data Publication under Local Differential
+//! Privacy, Proc. ACM Manag. Data 4(1), 2026, doi:10.1145/3786669, Algorithms 1 to 3.
 
 mod allocation;
 mod dissimilarity;
