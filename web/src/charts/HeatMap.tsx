@@ -86,7 +86,7 @@ export function HeatMap(props: HeatMapProps) {
           </div>
         </div>
       )}
-      <HeatLegend high={props.amount(scale.high)} low={props.amount(0)} />
+      <HeatLegend high={`${props.amount(scale.high)}${scale.isCut ? ' and more' : ''}`} low={props.amount(0)} />
     </Frame>
   );
 }

@@ -27,7 +27,8 @@ export function TreeView(props: TreeViewProps) {
   const each = width / domain;
   // Density tells wide nodes from narrow ones: a share, by how many values it is of.
   const densities = nodes.map((node) => series.value(node.place, place) / (node.last - node.first + 1));
-  const most = Math.max(...densities, 1e-9);
+  // Where all values are equally frequent, the colour is the middle one.
+  const most = Math.max(...densities, 2 / domain);
   const keys = (event: KeyboardEvent): void => {
     const all = [...(box.current?.querySelectorAll<SVGGElement>('g[role=button]') ?? [])];
     const at = all.indexOf(event.currentTarget as SVGGElement);

@@ -8,16 +8,26 @@ import { heat } from '../ui/theme';
 export interface HeatScale {
   low: number;
   high: number;
+  /** Whether larger numbers have the colour of `high`. */
+  isCut: boolean;
 }
+
+/** Share of the numbers that the colours tell apart: a few noisy ones must not take them all. */
+const TOLD_APART = 0.995;
 
 /** The scale of what is in view. Noise below zero counts as zero. */
 export function heatScale(series: Series, places: [number, number]): HeatScale {
-  let high = 0;
+  const numbers: number[] = [];
+  // A sample of large pictures is enough.
+  const each = Math.max(Math.floor(((places[1] - places[0]) * series.leaves) / 50_000), 1);
   for (let value = 0; value < series.leaves; value++) {
     const column = series.columnOf(value);
-    for (let place = places[0]; place < places[1]; place++) high = Math.max(high, series.value(column, place));
+    for (let place = places[0] + (value % each); place < places[1]; place += each) numbers.push(series.value(column, place));
   }
-  return { low: 0, high: high || 1 };
+  const sorted = Float64Array.from(numbers).sort();
+  const most = sorted.at(-1) ?? 0;
+  const high = sorted[Math.floor((sorted.length - 1) * TOLD_APART)] ?? 0;
+  return high > 0 ? { low: 0, high, isCut: high < most } : { low: 0, high: most > 0 ? most : 1, isCut: false };
 }
 
 /** Release whose time a pixel shows; -1 where there is none. */

@@ -21,7 +21,7 @@ export function Sparkline(props: { values: number[]; deviations: Numbers; label:
   const low = Math.min(...values.map((value, place) => value - half[place]!));
   const high = Math.max(...values.map((value, place) => value + half[place]!));
   const x = (place: number): number => (values.length > 1 ? (place / (values.length - 1)) * width : width / 2);
-  const y = (value: number): number => height - 2 - ((value - low) / (high - low || 1)) * (height - 4);
+  const y = (value: number): number => (high > low ? height - 2 - ((value - low) / (high - low)) * (height - 4) : height / 2);
   const upper = values.map((value, place) => [x(place), y(value + half[place]!)] as const);
   const lower = values.map((value, place) => [x(place), y(value - half[place]!)] as const).reverse();
   return (

@@ -1,7 +1,7 @@
 // The chart as a file: SVG that stands by itself, from the numbers and not from the screen.
 
 import type { TimeChartData } from './time';
-import { timeLabels } from './time';
+import { bandOpacity, timeLabels } from './time';
 import { stacked } from '../data/lines';
 import { numberTicks, timeTicks, type Range } from '../data/ranges';
 import { colour, faded, seriesColour, seriesDash } from '../ui/theme';
@@ -96,7 +96,7 @@ export function chartSvg(data: TimeChartData, options: SvgOptions): string {
         const banded = run.filter((place) => base(place) !== null && top(place) !== null);
         if (banded.length > 1) {
           const outline = [...banded.map((place) => at(place, top(place)!)), ...banded.reverse().map((place) => at(place, base(place)!))];
-          paths.push(`<path d="M${outline.join('L')}Z" fill="${faded(stroke, tops ? 0.55 : 0.16)}"/>`);
+          paths.push(`<path d="M${outline.join('L')}Z" fill="${faded(stroke, tops ? 0.55 : bandOpacity(data.lines.length))}"/>`);
         }
         const known = run.filter((place) => shown[place] != null);
         const dash = seriesDash(line.colour).join(' ');

@@ -53,6 +53,9 @@ export function columnsOf(data: TimeChartData): uPlot.AlignedData {
   return [data.seconds, ...stacked(data.lines)];
 }
 
+/** Bands that overlap must leave the lines legible. */
+export const bandOpacity = (lines: number): number => (lines < 3 ? 0.18 : lines < 5 ? 0.11 : 0.07);
+
 function rangeOf(data: TimeChartData): uPlot.Range.Function {
   return (_, low, high) => {
     const numbers = [low, high, ...data.include].filter((one) => Number.isFinite(one));
@@ -110,7 +113,7 @@ function series(data: TimeChartData): { series: uPlot.Series[]; bands: uPlot.Ban
       else bands.push({ series: [place, place - 1], fill });
     } else {
       all.push({ width: 0, points, gaps }, { width: 0, points, gaps });
-      bands.push({ series: [place + 2, place + 1], fill: () => faded(seriesColour(line.colour), 0.16) });
+      bands.push({ series: [place + 2, place + 1], fill: () => faded(seriesColour(line.colour), bandOpacity(data.lines.length)) });
     }
   }
   return { series: all, bands };

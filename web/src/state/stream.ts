@@ -27,7 +27,11 @@ export class StreamState {
   private wanted = 0;
   private reading: Promise<void> | null = null;
   private readonly stop = new AbortController();
+  private lastNumber = 0;
+  /** Releases of the feed that wait for `catchUp`; null from then on. */
   private held: ReleaseRecord[] | null = [];
+  /** Releases of the feed that came while the past was read. */
+  private readonly recent: ReleaseRecord[] = [];
 
   constructor(readonly name: string) {}
 
@@ -41,6 +45,7 @@ export class StreamState {
       return;
     }
     let isFirst = true;
+    void this.read();
     void follow(`${streamPath(this.name)}/feed`, 'now', this.stop.signal, {
       take: (event) => {
         if (event.event === 'release') this.take(JSON.parse(event.data) as ReleaseRecord);
@@ -48,10 +53,9 @@ export class StreamState {
       },
       state: (state, error) => {
         this.feed.value = state;
-        // The past is read once the feed is open, so that nothing falls between the two.
         if (state === 'live' && isFirst) {
           isFirst = false;
-          void this.read();
+          void this.catchUp();
         }
         if (state === 'ended' && error instanceof ApiError) this.fail(error);
       },
@@ -77,8 +81,24 @@ export class StreamState {
     }
   }
 
+  /** Reads what was published between the read of the past and the opening of the feed. */
+  private async catchUp(): Promise<void> {
+    await this.reading;
+    const series = this.series.value;
+    if (!series) return;
+    try {
+      const after = this.lastNumber;
+      const { releases } = await getReleases(this.name, { after, limit: 10_000 }, this.stop.signal);
+      // What the feed brought meanwhile is later than these, or among them.
+      for (const record of [...releases, ...(this.held ?? [])]) series.push(record);
+      this.held = null;
+      this.version.value += 1;
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
   private read(): Promise<void> {
-    this.held ??= [];
     this.loading.value = true;
     this.reading = this.history(this.wanted)
       .catch((error: unknown) => this.fail(error))
@@ -101,11 +121,13 @@ export class StreamState {
     for (;;) {
       const { releases, next } = await getReleases(this.name, page, signal);
       for (const record of releases) series.push(record);
+      this.lastNumber = Math.max(this.lastNumber, releases.at(-1)?.number ?? 0);
       if (next === null || !releases.length) break;
       page = { after: next, limit: 10_000 };
     }
-    for (const record of this.held ?? []) series.push(record);
-    this.held = null;
+    // What the feed brought since this read began: the series before has it.
+    for (const record of this.recent) series.push(record);
+    this.recent.length = 0;
     this.loaded = seconds;
     this.series.value = series;
     this.version.value += 1;
@@ -113,7 +135,11 @@ export class StreamState {
   }
 
   private take(record: ReleaseRecord): void {
-    if (this.held) this.held.push(record);
+    if (this.held) {
+      this.held.push(record);
+      return;
+    }
+    if (this.reading) this.recent.push(record);
     if (this.series.value?.push(record)) this.version.value += 1;
     const stream = this.stream.value;
     if (stream) this.stream.value = { ...stream, version: record.version, published: stream.published + 1 };

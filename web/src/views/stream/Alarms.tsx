@@ -38,7 +38,7 @@ export function Alarms(props: { state: StreamState; stream: Stream }) {
         </p>
       )}
       {alarms && alarms.length > 0 && (
-        <div class="scroll" tabIndex={0} role="region" aria-label="Alarms as a table">
+        <div class="scroll tall" tabIndex={0} role="region" aria-label="Alarms as a table">
           <table>
             <thead>
               <tr>

@@ -66,7 +66,7 @@ export function Downloads(props: DownloadProps) {
     }
   };
   return (
-    <div class="group">
+    <div class="group last">
       <span aria-hidden="true">Save</span>
       <div ref={box} class="menu" onKeyDown={keys}>
         <button type="button" aria-haspopup="menu" aria-expanded={open} onClick={() => setOpen(!open)}>Download ▾</button>

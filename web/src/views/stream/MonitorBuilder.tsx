@@ -90,8 +90,8 @@ function Builder(props: { state: StreamState; stream: Stream; series: Series; ve
     };
   }, [score, from, until, isShare]);
   const thresholds: Threshold[] = [
-    { key: 'start', label: `starts ${direction} ${format(from)}`, value: from, step, onChange: (value) => setStart(value) },
     { key: 'end', label: `ends at ${format(until)}`, value: until, step, onChange: (value) => setEnd(value) },
+    { key: 'start', label: `starts ${direction} ${format(from)}`, value: from, step, onChange: (value) => setStart(value) },
   ];
   const isWrong = direction === 'above' ? until > from : until < from;
 
