@@ -17,6 +17,7 @@
 //!     spent: Spent::Everyone("0.1".parse()?),
 //!     reports: 0,
 //!     seeded: false,
+//!     why: None,
 //! };
 //! let mut text = String::new();
 //! layout.begin(Format::Csv, &mut text);

@@ -3,6 +3,7 @@
 mod readable;
 mod spent;
 pub(crate) mod stated;
+pub mod why;
 
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +11,7 @@ use crate::tree::Tree;
 pub use readable::readable;
 pub(crate) use readable::readable_variance;
 pub use spent::{ClassSpend, Spent};
+pub use why::Why;
 
 /// The variance of a number whose error is not known: infinite. Such a number has no interval. Tables leave the
 /// variance empty, and JSON has null in its place.
@@ -33,6 +35,10 @@ pub struct Release {
     /// `false`, and a simulation of devices sets it.
     #[serde(default)]
     pub seeded: bool,
+    /// Why it is as it is, if its mechanism says so. It is public, since it follows from what was paid for: see
+    /// [`why`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<Box<Why>>,
 }
 
 /// Where the numbers of a release come from.

@@ -30,7 +30,7 @@ globalThis.sessionStorage = { getItem: () => null, setItem: () => {} };
 fn drawn(spec: &Value, statistics: Vec<Statistic>) -> Option<Value> {
     let release = |(timestamp, statistic)| {
         let (freshness, spent) = (Freshness::Fresh, Spent::Nothing);
-        let release = Release { timestamp, statistic, freshness, spent, reports: 0, seeded: false };
+        let release = Release { timestamp, statistic, freshness, spent, reports: 0, seeded: false, why: None };
         json!({ "timestamp": timestamp, "release": release })
     };
     let releases: Vec<Value> = (0_u64..).zip(statistics).map(release).collect();
