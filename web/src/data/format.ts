@@ -37,7 +37,7 @@ export const bytes = (size: number): string => {
 export function amount(value: number | null | undefined, isShare: boolean, digits = 3): string {
   if (value === null || value === undefined || Number.isNaN(value)) return '–';
   if (!isShare) return figure(value, Math.max(digits, 4));
-  return numberFormat({ style: 'percent', maximumSignificantDigits: digits }).format(Math.round(value * 1e6) / 1e6);
+  return numberFormat({ style: 'percent', maximumSignificantDigits: digits }).format(Math.round(value * 1e6) / 1e6 + 0);
 }
 
 const times = new Map<string, Intl.DateTimeFormat>();

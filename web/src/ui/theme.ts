@@ -5,8 +5,7 @@ import { effect, signal } from '@preact/signals';
 export type Theme = 'auto' | 'light' | 'dark';
 const KEY = 'tidegate theme';
 
-const kept = localStorage.getItem(KEY);
-export const theme = signal<Theme>(kept === 'light' || kept === 'dark' ? kept : 'auto');
+export const theme = signal<Theme>('auto');
 /** Changes whenever colours do: what draws on a canvas reads it. */
 export const palette = signal(0);
 
@@ -14,6 +13,8 @@ let probe: HTMLElement | null = null;
 const known = new Map<string, string>();
 
 export function watchTheme(): void {
+  const kept = localStorage.getItem(KEY);
+  if (kept === 'light' || kept === 'dark') theme.value = kept;
   effect(() => {
     if (theme.value === 'auto') {
       delete document.documentElement.dataset.theme;
