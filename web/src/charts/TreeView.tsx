@@ -63,13 +63,13 @@ export function TreeView(props: TreeViewProps) {
           const isChosen = chosen !== null && chosen.first === node.first && chosen.last === node.last;
           const size = (node.last - node.first + 1) * each;
           return (
-            <g key={index} role="button" tabIndex={isChosen || (!chosen && index === 0) ? 0 : -1} aria-label={text}
+            <g key={index} role="button" tabindex={isChosen || (!chosen && index === 0) ? 0 : -1} aria-label={text}
               aria-pressed={isChosen} onClick={() => props.onChoose({ first: node.first, last: node.last })} onKeyDown={keys}>
               <title>{text}</title>
               <rect x={node.first * each} y={node.level * ROW} width={size} height={ROW - 2} rx="3" fill={`rgb(${red},${green},${blue})`} />
               {size > 42 && (
-                <text x={(node.first + 0.0) * each + 6} y={node.level * ROW + 20} style={{ fill: isDark ? '#fff' : '#111' }}>
-                  {size > 130 ? `${name.slice(0, 18)} · ${share}` : share}
+                <text x={node.first * each + 6} y={node.level * ROW + 20} style={{ fill: isDark ? '#fff' : '#111' }}>
+                  {size > 130 && name.length <= 18 ? `${name}: ${share}` : share}
                 </text>
               )}
             </g>
