@@ -53,10 +53,11 @@ describe('numbers and times', () => {
     expect(amount(-0.0000000001, true)).toBe('0%');
   });
 
-  it('says lengths of time in the largest unit that is a whole number above one', () => {
-    expect([60, 90, 3600, 86_400, 172_800, 604_800, 5400].map(duration)).toEqual([
-      '60 seconds', '90 seconds', '60 minutes', '24 hours', '2 days', '1 week', '90 minutes',
+  it('says lengths of time in the largest unit that has a whole number of them', () => {
+    expect([60, 90, 3600, 86_400, 172_800, 604_800, 5400].map((seconds) => duration(seconds))).toEqual([
+      '1 minute', '90 seconds', '1 hour', '1 day', '2 days', '1 week', '90 minutes',
     ]);
+    expect([60, 3600, 86_400, 172_800].map((seconds) => duration(seconds, true))).toEqual(['60 seconds', '60 minutes', '24 hours', '2 days']);
   });
 
   it('has ticks at round numbers within the range', () => {

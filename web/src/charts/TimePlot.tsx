@@ -65,7 +65,9 @@ export function TimePlot(props: TimePlotProps) {
   const range = view.range.value;
   const colours = palette.value;
   useLayoutEffect(() => {
-    if (width > 0) chart.current?.show(data, range, { width, height });
+    if (width === 0) return;
+    chart.current?.show(data, range, { width, height });
+    chart.current?.cursorAt(view.cursor.peek());
   }, [data, range, width, height]);
   useEffect(() => chart.current?.redraw(), [colours]);
   useSignalEffect(() => chart.current?.cursorAt(view.cursor.value));

@@ -63,7 +63,7 @@ export function TreeView(props: TreeViewProps) {
           const isChosen = chosen !== null && chosen.first === node.first && chosen.last === node.last;
           const size = (node.last - node.first + 1) * each;
           return (
-            <g key={index} role="button" tabindex={isChosen || (!chosen && index === 0) ? 0 : -1} aria-label={text}
+            <g key={index} role="button" tabindex={isChosen || (!chosen && index === 0) ? 0 : -1}
               aria-pressed={isChosen} onClick={() => props.onChoose({ first: node.first, last: node.last })} onKeyDown={keys}>
               <title>{text}</title>
               <rect x={node.first * each} y={node.level * ROW} width={size} height={ROW - 2} rx="3" fill={`rgb(${red},${green},${blue})`} />

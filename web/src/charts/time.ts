@@ -76,7 +76,8 @@ function axes(data: TimeChartData): uPlot.Axis[] {
   return [
     {
       ...style,
-      size: 40,
+      size: 38 + RUG,
+      gap: RUG + 3,
       splits: (chart, _, from, to) => timeTicks(from, to, Math.max(2, Math.floor(chart.width / 95))),
       values: (_, splits) => timeLabels(splits, data.tick),
     },
@@ -124,7 +125,7 @@ function drawRug(chart: uPlot, data: TimeChartData): void {
   const { ctx, bbox } = chart;
   const ratio = devicePixelRatio;
   const height = (RUG - 4) * ratio;
-  const top = bbox.top + bbox.height - height;
+  const top = bbox.top + bbox.height + 4 * ratio;
   const width = Math.max(1, Math.min(3 * ratio, (bbox.width / Math.max(data.seconds.length, 1)) * 0.6));
   const colours = [colour('accent'), colour('soft'), colour('bad')];
   ctx.save();
@@ -282,10 +283,13 @@ export class TimeChart {
             this.events.drawn(chart);
           },
         ],
-        setCursor: [
+        // Not the hook of the cursor, which also runs when the chart is drawn again: keys may have moved it since.
+        ready: [
           (chart) => {
-            const { left = -10 } = chart.cursor;
-            this.events.cursor(left < 0 ? null : chart.posToVal(left, 'x'));
+            chart.over.addEventListener('mousemove', (event) => {
+              this.events.cursor(chart.posToVal(event.clientX - chart.over.getBoundingClientRect().left, 'x'));
+            });
+            chart.over.addEventListener('mouseleave', () => this.events.cursor(null));
           },
         ],
         setSelect: [

@@ -81,14 +81,13 @@ export function ago(seconds: number, now: number): string {
   return relative.format(Math.trunc(difference / size), unit);
 }
 
-/** A length of time in words: "24 hours", "90 minutes". */
-export function duration(seconds: number): string {
+/** A length of time in words: "1 hour", "90 minutes". With `isSpan`, as one speaks of a window: "24 hours", not "1 day". */
+export function duration(seconds: number, isSpan = false): string {
   const units: [string, number][] = [['week', 604_800], ['day', 86_400], ['hour', 3600], ['minute', 60], ['second', 1]];
   const exact = units.find(([, size]) => seconds >= size && seconds % size === 0);
-  // Two days or less are told in hours, two hours or less in minutes: "24 hours", not "1 day".
   const [unit, size] = exact ?? units.find(([, size]) => seconds >= size) ?? ['second', 1];
   const smaller = units[units.findIndex(([name]) => name === unit) + 1];
-  const [name, length] = seconds / size === 1 && smaller && unit !== 'week' ? smaller : [unit, size];
+  const [name, length] = isSpan && seconds / size === 1 && smaller && unit !== 'week' ? smaller : [unit, size];
   return numberFormat({ style: 'unit', unit: name, unitDisplay: 'long', maximumFractionDigits: 1 })
     .format(seconds / length);
 }

@@ -15,7 +15,7 @@ export interface Promise_ {
 const epsilonOf = (epsilon: number | string | undefined): number => Number(epsilon ?? NaN);
 
 function period(window: number, tick: number): string {
-  return window === 1 ? `one tick (${duration(tick)})` : `any ${duration(window * tick)} (${window} ticks)`;
+  return window === 1 ? `one tick (${duration(tick)})` : `any ${duration(window * tick, true)} (${window} ticks)`;
 }
 
 /** The chance that a guess with even odds is right, at most, after the window's releases. */

@@ -210,8 +210,11 @@ function Row(props: { row: OverviewRow; place: number; top: number; now: number;
       </div>
       <div class="cell wide" role="cell">
         {spark && spark.values.length > 0
-          ? <Sparkline values={spark.values} deviations={spark.deviations}
-              label={`The last ${spark.values.length} releases${spark.value === null ? '' : ` of ${spark.value}`}`} />
+          ? <>
+              <Sparkline values={spark.values} deviations={spark.deviations}
+                label={`The last ${spark.values.length} releases${spark.value === null ? '' : ` of ${spark.value}`}`} />
+              <small>{spark.value ?? 'the number'}</small>
+            </>
           : null}
       </div>
       <div class="cell wide" role="cell">
@@ -228,7 +231,7 @@ function Row(props: { row: OverviewRow; place: number; top: number; now: number;
               <Meter share={row.budget_left} label={`${percent(row.budget_left)} of the budget left`} />
             </div>}
       </div>
-      <div class="cell wide" role="cell">
+      <div class="cell" role="cell">
         {alarms && alarms.active > 0 && <span class="chip bad">{alarms.active} active</span>}
         {alarms && alarms.active === 0 && alarms.unacknowledged > 0 && <span class="chip warn">{alarms.unacknowledged} new</span>}
         {alarms && alarms.active === 0 && alarms.unacknowledged === 0 && <span class="soft">none</span>}

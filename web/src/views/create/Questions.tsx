@@ -75,7 +75,7 @@ export function Questions(props: { form: Form; faults: Faults; onChange(change: 
             </span>
           )}
         </Answer>
-        {isUsers && text('window', 'Window in ticks', `a user’s budget covers any ${duration(tickSeconds(form) * (Number(form.window) || 1))}`, { inputMode: 'numeric' })}
+        {isUsers && text('window', 'Window in ticks', `a user’s budget covers any ${duration(tickSeconds(form) * (Number(form.window) || 1), true)}`, { inputMode: 'numeric' })}
         {form.row !== 'number' && text('population', 'About how many users', 'decides how exact releases are', { inputMode: 'numeric' })}
         {text('epsilon', 'Privacy loss ε', isUsers ? 'of a user in any window; 1 is usual' : 'of each tick; 1 is usual', { inputMode: 'decimal' })}
         {text('retention', 'Keep releases for', 'such as 90d; nothing for ever')}

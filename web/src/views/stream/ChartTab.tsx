@@ -7,7 +7,7 @@ import type { TimeChartData } from '../../charts/time';
 import { TreeView } from '../../charts/TreeView';
 import { moment, percent } from '../../data/format';
 import { pickText, type Line } from '../../data/lines';
-import { clampRange, PRESETS, zoom, type Range } from '../../data/ranges';
+import { clampRange, pan, PRESETS, zoom, type Range } from '../../data/ranges';
 import { CONFIDENCES, type Series } from '../../data/series';
 import { param, setParams } from '../../state/route';
 import type { StreamState } from '../../state/stream';
@@ -109,8 +109,10 @@ function Charts(props: { state: StreamState; stream: Stream; series: Series; ver
             <Segments label="Time" value={preset} onChange={(last) => setParams({ last, from: null, to: null }, true)}
               options={PRESETS.filter(({ seconds }) => seconds >= stream.tick * 5)} />
             <div class="group">
-              <span aria-hidden="true">Zoom</span>
-              <div class="segments" role="group" aria-label="Zoom">
+              <span aria-hidden="true">Move</span>
+              <div class="segments" role="group" aria-label="Move and zoom">
+                <button type="button" aria-label="Earlier" onClick={() => onRange(pan(range, -5))}>‹</button>
+                <button type="button" aria-label="Later" onClick={() => onRange(pan(range, 5))}>›</button>
                 <button type="button" aria-label="Zoom in" onClick={() => onRange(zoom(range, 0.6))}>+</button>
                 <button type="button" aria-label="Zoom out" onClick={() => onRange(zoom(range, 1 / 0.6))}>−</button>
               </div>

@@ -66,7 +66,7 @@ function Guarantee(props: { name: string | null; epsilon: string; window: number
       <dd>
         ε {figure(Number(props.epsilon))}
         {props.window === null ? ', for all time' : ` in any ${props.window} ticks`}
-        {props.seconds !== null && ` (${duration(props.seconds)})`}
+        {props.seconds !== null && ` (${duration(props.seconds, true)})`}
       </dd>
     </>
   );

@@ -3,7 +3,7 @@ import { isAbort } from '../../api/client';
 import { ask } from '../../api/routes';
 import type { Answer, QuerySpec, Said, Stream, Unit } from '../../api/types';
 import { amount, duration, moment, percent } from '../../data/format';
-import { clockOf, unitOf } from '../../data/series';
+import { clockOf } from '../../data/series';
 import { changeSpec } from '../../state/declaration';
 import { mayOperate } from '../../state/session';
 import type { StreamState } from '../../state/stream';
@@ -15,7 +15,7 @@ export function QueryBuilder(props: { state: StreamState; stream: Stream }) {
   const { state, stream } = props;
   const [subject, setSubject] = useState(FIRST_SUBJECT);
   const [delta, setDelta] = useState(1);
-  const [unit, setUnit] = useState<Unit>(unitOf(state.series.value?.shape ?? null) ?? 'frequencies');
+  const [unit, setUnit] = useState<Unit>(stream.spec.family === 'central' ? 'counts' : 'frequencies');
   const [confidence, setConfidence] = useState(0.95);
   const [name, setName] = useState('');
   const [answer, setAnswer] = useState<Answer | null>(null);
