@@ -91,7 +91,7 @@ fn advise(asked: Asked) -> Result<Value, String> {
         let (done, outcome) = channel();
         let (question, simulation) = (&question, &simulation);
         // A receiver that has gone needs no answer.
-        scope.spawn(move || done.send(recommend(question, None, simulation)));
+        scope.spawn(move || drop(done.send(recommend(question, None, simulation))));
         let found = outcome.recv_timeout(LIMIT);
         stop.set();
         found

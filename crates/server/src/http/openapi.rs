@@ -23,7 +23,6 @@ const REASONS: &[(u16, &str)] = &[
     (415, "The body's media type is not accepted."),
     (429, "Too many requests: try again after as many seconds as `Retry-After` says."),
     (500, "A defect of the service."),
-    (501, "This program cannot do that."),
     (503, "Not now: try again after as many seconds as `Retry-After` says."),
 ];
 

@@ -256,6 +256,10 @@ fn of_streams() -> Value {
                     "description": "Signs that reports were poisoned; missing for streams of a curator.",
                     "type": "array", "items": { "enum": ["frequency", "crowd"] },
                 },
+                "why": {
+                    "description": "Why it is as it is; missing in releases of earlier versions.",
+                    "type": "object", "required": ["reason"],
+                },
                 "seeded": {
                     "description": "Whether its randomness comes from a seed; false where it is missing.",
                     "type": "boolean",

@@ -292,6 +292,8 @@ impl Model {
                 for records in [&mut kept.releases, &mut kept.said] {
                     records.retain(|record| record.timestamp >= before || record.version > published);
                 }
+                let first = kept.said.first().map_or(u64::MAX, |record| record.number);
+                kept.acknowledged.retain(|number, _| *number >= first);
             }
             Ok(())
         })

@@ -21,7 +21,7 @@ pub(super) fn routes() -> Vec<Route> {
             .role(Role::Operator)
             .body(object("AdviceQuery"))
             .granted(200, object("Advice"))
-            .refused(&[400, 408, 413, 415, 501, 503]),
+            .refused(&[400, 404, 408, 413, 415, 503]),
     ]
 }
 
@@ -29,7 +29,7 @@ async fn advise(State(app): Shared, request: Request) -> Answer<Json<JsonValue>>
     expect_json(request.headers())?;
     let Some(advisor) = app.settings.advisor.clone() else {
         let message = "this program has no laboratory: ask `tidegate advise` of one that has";
-        return Err(Problem::new(StatusCode::NOT_IMPLEMENTED, "no_advice", message));
+        return Err(Problem::new(StatusCode::NOT_FOUND, "no_advice", message));
     };
     let body = app.body(request, LARGEST).await?;
     let asked: JsonValue =

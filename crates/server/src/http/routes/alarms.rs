@@ -1,5 +1,6 @@
 //! Routes for the alarms of a stream's monitors.
 
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
@@ -71,13 +72,13 @@ async fn alarms(State(app): Shared, Name(name): Name, Params(page): Params<Page>
 async fn acknowledge(
     State(app): Shared,
     Extension(identity): Extension<Identity>,
-    path: Option<Path<(String, u64)>>,
+    path: Result<Path<(String, u64)>, PathRejection>,
 ) -> Answer<Json<JsonValue>> {
     let no_alarm = || {
         let message = format!("there is no such alarm among the last {ALARM_HISTORY} answers of this stream");
         Problem::new(StatusCode::NOT_FOUND, "no_alarm", message)
     };
-    let Path((name, number)) = path.ok_or_else(no_alarm)?;
+    let Path((name, number)) = path.map_err(|_| no_alarm())?;
     let declaration = app.overview(&name)?.declaration;
     let by = identity.token.as_ref().map_or_else(String::new, |token| token.entry.name.clone());
     let stream = name.clone();

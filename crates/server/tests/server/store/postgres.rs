@@ -137,7 +137,7 @@ fn forget_kept_records(server: &Postgres) {
     server.execute(
         "ALTER TABLE tidegate.streams RENAME COLUMN answers TO said;
          ALTER TABLE tidegate.streams DROP COLUMN releases_kept, DROP COLUMN answers_kept;
-         DROP TABLE tidegate.members; DROP TABLE tidegate.registries",
+         DROP TABLE tidegate.acknowledgements; DROP TABLE tidegate.members; DROP TABLE tidegate.registries",
     );
 }
 
