@@ -37,7 +37,7 @@ web: tools ## build the dashboard's page from web into crates/server/assets
 
 dashboard: tools ## test the dashboard in Chromium against a real service, and write docs/dashboard.png
 	@cargo build --quiet -p tidegate-cli
-	@.ci/web-e2e
+	@.ci/web-e2e --picture
 
 test: tools ## check format, lints, tests, examples in the documentation, and its links
 	@$(stage) format
@@ -60,6 +60,7 @@ test: tools ## check format, lints, tests, examples in the documentation, and it
 	else \
 		cargo test --quiet --workspace $(FEATURES) --lib --bins --tests --examples; \
 	fi
+	@.ci/web-e2e
 	@$(stage) 'examples in the documentation'
 	@cargo test --quiet --workspace $(FEATURES) --doc
 	@$(stage) documentation

@@ -210,7 +210,6 @@ export interface Why {
   error?: number;
   measure?: 'mean_square' | 'mean_distance';
   every?: number;
-  jump?: boolean;
 }
 
 export interface BudgetHistory {

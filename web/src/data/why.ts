@@ -5,7 +5,8 @@ import { figure, percent, whole } from './format';
 
 const PUBLISHED: Record<string, string> = {
   first: 'There was nothing to compare with yet, so it was published.',
-  jump: 'A jump of the stream was detected, so it was published.',
+  watched: 'Only the small share of the budget that watches the stream was spent; the estimate takes it in.',
+  reserve: 'The reserve was spent, for the estimate had become too uncertain, as after a jump.',
   reading: 'Each reading is released, with a budget of its own.',
   spent: 'Budget was spent on this release.',
 };
@@ -13,9 +14,9 @@ const PUBLISHED: Record<string, string> = {
 const REPEATED: Record<string, string> = {
   absorbed: 'An earlier publication spent this timestamp’s budget in advance, so the last release is repeated.',
   no_budget: 'The window has no budget left, so the last release is repeated.',
-  no_reports: 'Nobody answered, so the last release is repeated.',
+  no_reports: 'Too few answered, so the last release is repeated.',
   forecast: 'Nothing was published: the estimate goes on.',
-  held: 'Decided by noisy groups of readings, of which nothing else may be shown.',
+  held: 'Noise decided, of which nothing else may be shown.',
   allocation: 'Another timestamp of the window is expected to be worth more, so the budget is kept for it.',
   unspent: 'Nothing was spent on this release.',
 };
@@ -35,6 +36,10 @@ export function decision(why: Why): string {
       return every === undefined || every <= 1
         ? 'Each timestamp is published, as the schedule says.'
         : `The schedule publishes once in ${whole(every)} timestamps, and this was one of them.`;
+    case 'exact':
+      return every === undefined
+        ? 'An exact histogram was due.'
+        : `An exact histogram was due, as once in ${whole(every)} timestamps.`;
     case 'between':
       return every === undefined
         ? 'The schedule publishes at another timestamp, so the last release is repeated.'
@@ -44,7 +49,7 @@ export function decision(why: Why): string {
 }
 
 export const PURPOSES: Record<string, string> = {
-  measure: 'to measure the change', publish: 'to publish', watch: 'to watch for jumps', detect: 'to watch for jumps',
+  measure: 'to measure the change', publish: 'to publish', reserve: 'out of the reserve',
 };
 
 export function spentText(spent: Spent, classes: string[] = []): string {

@@ -87,7 +87,7 @@ function Number(props: { label: string; value: string; more: string; kind?: stri
     <div>
       <dt>{props.label}</dt>
       <dd class={props.kind ?? ''}>{props.value}</dd>
-      <dd><small>{props.more}</small></dd>
+      <dd>{props.more}</dd>
       {props.rates && <dd><Sparkline values={props.rates} deviations={props.rates.map(() => null)} label={`${props.label}, the last minutes`} /></dd>}
     </div>
   );

@@ -23,8 +23,8 @@ import { ValuePicker } from './ValuePicker';
 import { WhyPanel } from './WhyPanel';
 
 const LABELS: Record<ViewName, string> = { lines: 'Lines', stack: 'Stack', heat: 'Heat map', tree: 'Tree', table: 'Table' };
-const HEIGHT = 380;
-const LEAST_HEIGHT = 280;
+const HEIGHT = 1000;
+const LEAST_HEIGHT = 300;
 
 export function ChartTab(props: { state: StreamState; stream: Stream }) {
   const { state, stream } = props;
@@ -94,7 +94,7 @@ function Charts(props: { state: StreamState; stream: Stream; series: Series; ver
     setParams({ at: String(series.timestamps[place]) }, true);
   };
   const preset = isLive ? (PRESETS.find(({ key }) => key === param('last'))?.key ?? null) : null;
-  const height = Math.max(LEAST_HEIGHT, Math.min(HEIGHT, innerHeight - 330));
+  const height = Math.max(LEAST_HEIGHT, Math.min(HEIGHT, innerHeight - 450));
   const common = { view: charts, all, height, onRange, onPick, label: `Releases of ${stream.name}` };
   const shownPlace = selectedPlace >= 0 ? selectedPlace : series.length - 1;
   const [firstPick] = picks;

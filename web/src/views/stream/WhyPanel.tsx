@@ -70,7 +70,6 @@ function Explanation(props: WhyProps & { record: ReleaseRecord }) {
         {stream.spec.family === 'local' && release.reports !== undefined && (<><dt>Reports</dt><dd>{whole(release.reports)}</dd></>)}
         {why?.dissimilarity !== undefined && (<><dt>Change</dt><dd>{figure(why.dissimilarity, 3)} {measureOf(why.measure)}</dd></>)}
         {why?.error !== undefined && (<><dt>Error of a publication</dt><dd>{figure(why.error, 3)} {measureOf(why.measure)}</dd></>)}
-        {why?.jump !== undefined && (<><dt>Jump</dt><dd>{why.jump ? 'detected' : 'none detected'}</dd></>)}
       </dl>
       {why?.asked && why.asked.length > 0 && (
         <>
