@@ -87,7 +87,8 @@ describe('pictures', () => {
   }
 
   it.runIf(README)('are written for the README', async () => {
-    const { page } = await signedIn(browser, service, 'analyst', { viewport: { width: 1200, height: 720 } });
+    await service.ask('operator', '/v1/streams/city/resume', {});
+    const { page } = await signedIn(browser, service, 'analyst', { viewport: { width: 1360, height: 700 } });
     await open(page, `#/streams/city?last=all&of=0,4&at=${MINUTES - 110}`);
     await page.getByRole('region', { name: 'Why this release' }).getByText('Timestamp').waitFor();
     await page.screenshot({ path: README! });

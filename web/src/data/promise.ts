@@ -84,8 +84,11 @@ function neighboursOf(spec: Spec): string {
 }
 
 function trustOf(spec: Spec): string {
-  return spec.family === 'local' || spec.family === 'sequence'
-    ? 'Nobody but the user’s device sees a value: it randomises each report, and its own ledger keeps to the budget.'
+  if (spec.family === 'local' || spec.family === 'sequence') {
+    return 'Nobody but the user’s device sees a value: it randomises each report, and its own ledger keeps to the budget.';
+  }
+  return spec.delay
+    ? 'The service sees raw readings. It stores those that the delay holds back, encrypted, until they are released.'
     : 'The service sees raw values in memory until their tick is closed. It never stores them.';
 }
 
