@@ -88,9 +88,9 @@ describe('pictures', () => {
 
   it.runIf(README)('are written for the README', async () => {
     await service.ask('operator', '/v1/streams/city/resume', {});
-    const { page } = await signedIn(browser, service, 'analyst', { viewport: { width: 1360, height: 700 } });
+    const { page } = await signedIn(browser, service, 'analyst', { viewport: { width: 1360, height: 640 } });
     await open(page, `#/streams/city?last=all&of=0,4&at=${MINUTES - 110}`);
-    await page.getByRole('region', { name: 'Why this release' }).getByText('Timestamp').waitFor();
+    await page.getByRole('region', { name: 'Why this release' }).getByText('Timestamp', { exact: true }).waitFor();
     await page.screenshot({ path: README! });
     expect(statSync(README!).size).toBeLessThan(150_000);
     await page.context().close();

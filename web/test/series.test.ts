@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Freshness, ReleaseRecord, Statistic } from '../src/api/types';
 import { clockOf, interval, largestSpend, lowerBound, numbersOf, Series, windowSums } from '../src/data/series';
 import { cover, heightOf, nodesOf } from '../src/data/tree';
-import { breaks, columnsOf, lineOf, parsePicks, pickText, pointOf, stacked } from '../src/data/lines';
+import { columnsOf, lineOf, parsePicks, pickText, pointOf, stacked } from '../src/data/lines';
 
 function record(timestamp: number, statistic: Statistic, freshness: Freshness = 'fresh', time?: string): ReleaseRecord {
   const release = { timestamp, statistic, freshness, spent: '0.05', seeded: false };
@@ -53,6 +53,11 @@ describe('a series', () => {
     expect(series.placeOf(6)).toBe(-1);
     expect(series.nearest(1350)).toBe(0);
     expect(series.between(1300, 1420)).toEqual([0, 2]);
+    expect(series.isSpentByAll).toBe(true);
+    const slots = record(8, shares([0.3, 0.7], [null, 0.04]));
+    slots.release.spent = { first_slot: 0, slots: 8, epsilon: '1' };
+    series.push(slots);
+    expect(series.isSpentByAll).toBe(false);
   });
 
   it('prefers the time that a release states', () => {
@@ -145,9 +150,5 @@ describe('lines', () => {
   it('stacks from the bottom, and takes what lies below zero as nothing', () => {
     const line = (values: (number | null)[]) => ({ pick: { first: 0, last: 0 }, label: '', colour: 0, values, low: [], high: [] });
     expect(stacked([line([1, -1, null]), line([2, 2, 3])])).toEqual([[1, 0, 0], [3, 2, 3]]);
-  });
-
-  it('breaks where timestamps are missing', () => {
-    expect([...breaks([1, 2, 3, 7, 8], 1)]).toEqual([3]);
   });
 });

@@ -4,7 +4,7 @@ import { compare, isLate, matches, needsAttention } from '../src/data/filter';
 import { amount, duration, figure } from '../src/data/format';
 import { draftOf, EMPTY, faultsOf, parseDomain } from '../src/data/form';
 import { eventsOf } from '../src/data/monitor';
-import { budgetsOf, promiseOf, surestGuess } from '../src/data/promise';
+import { promiseOf, surestGuess } from '../src/data/promise';
 import { clampRange, numberTicks, pan, timeTicks, zoom } from '../src/data/ranges';
 import { ratesOf } from '../src/data/rates';
 import { curlOf, quoted, specToml, toml } from '../src/data/toml';
@@ -28,12 +28,11 @@ describe('the promise', () => {
     expect(told({ family: 'sequence', mechanism: 'rr' }).sentences[0]).toContain('symbol');
   });
 
-  it('has a sentence and a budget for each class', () => {
+  it('has a sentence for each class', () => {
     const classes = [{ name: 'high', epsilon: '0.1', window: 60 }, { name: 'low', epsilon: 1, window: 10 }];
     const told = promiseOf({ tick: 60, spec: spec({ classes }) });
     expect(told.sentences).toHaveLength(2);
     expect(told.sentences[0]).toContain('Class high');
-    expect(budgetsOf(spec({ classes }))).toEqual([{ name: 'high', epsilon: 0.1, window: 60 }, { name: 'low', epsilon: 1, window: 10 }]);
   });
 
   it('bounds the surest guess by e^epsilon over one plus that', () => {

@@ -78,12 +78,3 @@ export function stacked(lines: readonly Line[]): (number | null)[][] {
   const sums = new Array<number>(lines[0]?.values.length ?? 0).fill(0);
   return lines.map((line) => line.values.map((value, place) => (sums[place]! += Math.max(value ?? 0, 0))));
 }
-
-/** Gaps: where a timestamp is missing, a line must not go on as if it had been there. */
-export function breaks(timestamps: readonly number[], usual: number): Set<number> {
-  const gaps = new Set<number>();
-  for (let place = 1; place < timestamps.length; place++) {
-    if (timestamps[place]! - timestamps[place - 1]! > usual) gaps.add(place);
-  }
-  return gaps;
-}

@@ -101,15 +101,3 @@ function meaningOf(spec: Spec): string | null {
   const shown = chance > 0.999 ? `more than ${share.format(0.999)}` : share.format(chance);
   return `Somebody who guesses at even odds what one person did is right with a probability of at most ${shown} afterwards.`;
 }
-
-/** Budgets of the stream: one for each class, or one. */
-export function budgetsOf(spec: Spec): { name: string | null; epsilon: number; window: number }[] {
-  if (spec.classes?.length) {
-    return spec.classes.map(({ name, epsilon, window }) => ({ name, epsilon: epsilonOf(epsilon), window }));
-  }
-  if (spec.family === 'sequence' && spec.budget !== undefined) {
-    return [{ name: null, epsilon: epsilonOf(spec.budget), window: spec.window ?? 1 }];
-  }
-  const epsilon = epsilonOf(spec.epsilon);
-  return Number.isFinite(epsilon) ? [{ name: null, epsilon, window: spec.window ?? 1 }] : [];
-}

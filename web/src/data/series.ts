@@ -71,6 +71,8 @@ export class Series {
   readonly seconds: number[] = [];
   readonly freshness: number[] = [];
   readonly spent: number[] = [];
+  /** Whether each release spends the same of everybody: then spends of a window add up. */
+  isSpentByAll = true;
   readonly suspicious = new Map<number, string[]>();
   /** A column for each number of a release. */
   readonly values: Float64Array[] = [];
@@ -108,6 +110,7 @@ export class Series {
     this.seconds.push(record.time === undefined ? this.clock(record.timestamp) : Date.parse(record.time) / 1000);
     this.freshness.push(FRESHNESS.indexOf(record.release.freshness));
     this.spent.push(largestSpend(record.release.spent));
+    if (typeof record.release.spent === 'object' && record.release.spent !== null) this.isSpentByAll = false;
     if (record.release.suspicious?.length) this.suspicious.set(record.timestamp, record.release.suspicious);
     return true;
   }

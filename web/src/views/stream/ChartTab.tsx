@@ -19,6 +19,7 @@ import {
   allOf, amountOf, confidenceOf, gapOf, linesOf, picksOf, rangeOf, viewOf, viewsFor, type ViewName,
 } from './model';
 import { ReleaseTable } from './ReleaseTable';
+import { SpentPlot } from './SpentPlot';
 import { ValuePicker } from './ValuePicker';
 import { WhyPanel } from './WhyPanel';
 
@@ -94,7 +95,7 @@ function Charts(props: { state: StreamState; stream: Stream; series: Series; ver
     setParams({ at: String(series.timestamps[place]) }, true);
   };
   const preset = isLive ? (PRESETS.find(({ key }) => key === param('last'))?.key ?? null) : null;
-  const height = Math.max(LEAST_HEIGHT, Math.min(HEIGHT, innerHeight - 450));
+  const height = Math.max(LEAST_HEIGHT, Math.min(HEIGHT, innerHeight - 560));
   const common = { view: charts, all, height, onRange, onPick, label: `Releases of ${stream.name}` };
   const shownPlace = selectedPlace >= 0 ? selectedPlace : series.length - 1;
   const [firstPick] = picks;
@@ -138,6 +139,7 @@ function Charts(props: { state: StreamState; stream: Stream; series: Series; ver
               <TimePlot {...common} data={data} height={view === 'tree' ? LEAST_HEIGHT : height}
                 tooltip={(place) => <TooltipRows lines={lines} place={place} series={series} format={format} />} />
               <Legend lines={lines} isStack={view === 'stack'} />
+              {view !== 'tree' && <SpentPlot {...common} stream={stream} series={series} version={version} selected={selectedSeconds} />}
             </>
           )}
           {view === 'table' && <ReleaseTable series={series} version={version} lines={lines} range={range} tick={stream.tick} format={format} selected={selected} />}
