@@ -160,7 +160,7 @@ describe('a stream', () => {
   it('zooms, pans, and is the same again behind its address', async () => {
     const { page } = await as('analyst');
     await open(page, '#/streams/visits?view=lines&last=all');
-    const plot = page.locator('.plot');
+    const plot = page.locator('.plot').first();
     await plot.locator('.u-over').waitFor();
     const box = (await plot.locator('.u-over').boundingBox())!;
     await page.mouse.move(box.x + box.width * 0.25, box.y + 50);
@@ -180,9 +180,11 @@ describe('a stream', () => {
     const address = page.url();
     await page.keyboard.press('Escape');
     await page.keyboard.press('ArrowRight');
-    const told = page.locator('.tooltip');
+    const told = page.locator('.tooltip').first();
     await told.waitFor();
     const text = await told.textContent();
+    // The crosshair is that of all charts.
+    expect(await page.locator('.tooltip strong').allTextContents()).toEqual(Array(2).fill(text!.split(/(?<=\d\d:\d\d)/)[0]));
     await page.reload();
     await plot.locator('.u-over').waitFor();
     await plot.focus();
@@ -194,8 +196,8 @@ describe('a stream', () => {
   it('explains a release that is chosen by keys', async () => {
     const { page } = await as('analyst');
     await open(page, '#/streams/visits?view=lines&last=all');
-    await page.locator('.plot .u-over').waitFor();
-    await page.locator('.plot').focus();
+    await page.locator('.plot .u-over').first().waitFor();
+    await page.locator('.plot').first().focus();
     await page.keyboard.press('End');
     await page.keyboard.press('ArrowLeft');
     await page.keyboard.press('Enter');
@@ -212,7 +214,7 @@ describe('a stream', () => {
   it('saves the service’s own tables, and pictures', async () => {
     const { page } = await as('analyst');
     await open(page, '#/streams/visits?view=lines&last=all');
-    await page.locator('.plot .u-over').waitFor();
+    await page.locator('.plot .u-over').first().waitFor();
     const save = async (label: string): Promise<Buffer> => {
       await page.getByRole('button', { name: /Download/ }).click();
       const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('menuitem', { name: label }).click()]);

@@ -92,7 +92,7 @@ describe('the dashboard', () => {
     await open(page, '#/streams/day?view=heat&last=all');
     await page.locator('.plot canvas').first().waitFor();
     await page.getByRole('button', { name: 'Lines', exact: true }).click();
-    await page.locator('.plot .u-over').waitFor();
+    await page.locator('.plot .u-over').first().waitFor();
     const session = await page.context().newCDPSession(page);
     const heap = async (): Promise<number> => {
       await session.send('HeapProfiler.collectGarbage');

@@ -10,7 +10,7 @@ import { crowd, random, Service } from './service';
 const FOLDER = process.env.TIDEGATE_PICTURES ?? '../target/dashboard';
 const README = process.env.TIDEGATE_README_PICTURE;
 const DISTRICTS = ['Old town', 'Harbour', 'Station', 'University', 'Stadium', 'Gardens'];
-const MINUTES = 360;
+const MINUTES = 180;
 
 let service: Service;
 let browser: Browser;
@@ -20,7 +20,7 @@ const weights = (tick: number): number[] => {
   const day = (tick / MINUTES) * 2 * Math.PI;
   return [
     30 + 8 * Math.sin(day), 22 - 6 * Math.sin(day), 18 + 5 * Math.sin(2 * day), 14 + 4 * Math.cos(day),
-    4 + 26 * Math.exp(-(((tick - 250) / 28) ** 2)), 10 - 3 * Math.cos(day),
+    4 + 26 * Math.exp(-(((tick - 124) / 14) ** 2)), 10 - 3 * Math.cos(day),
   ];
 };
 
@@ -59,7 +59,7 @@ const SIZES = [
   { name: 'desktop', width: 1360, height: 860 }, { name: 'phone', width: 390, height: 844 }, { name: 'wall', width: 2560, height: 1440 },
 ];
 const PAGES = [
-  { name: 'overview', address: '#/' }, { name: 'lines', address: `#/streams/city?last=all&at=${MINUTES - 110}` },
+  { name: 'overview', address: '#/' }, { name: 'lines', address: `#/streams/city?last=all&at=${MINUTES - 56}` },
   { name: 'heat', address: '#/streams/floors?last=all' }, { name: 'promise', address: '#/streams/city/promise' },
   { name: 'queries', address: '#/streams/city/queries' }, { name: 'create', address: '#/create' },
   { name: 'operations', address: '#/operations' },
@@ -88,8 +88,8 @@ describe('pictures', () => {
 
   it.runIf(README)('are written for the README', async () => {
     await service.ask('operator', '/v1/streams/city/resume', {});
-    const { page } = await signedIn(browser, service, 'analyst', { viewport: { width: 1360, height: 640 } });
-    await open(page, `#/streams/city?last=all&of=0,4&at=${MINUTES - 110}`);
+    const { page } = await signedIn(browser, service, 'analyst', { viewport: { width: 1360, height: 790 } });
+    await open(page, `#/streams/city?last=all&of=0,4&at=${MINUTES - 56}`);
     await page.getByRole('region', { name: 'Why this release' }).getByText('Timestamp', { exact: true }).waitFor();
     await page.screenshot({ path: README! });
     expect(statSync(README!).size).toBeLessThan(150_000);

@@ -51,7 +51,7 @@ function Plot(props: SpentProps & { window: number; epsilon: number }) {
   }, [sums, epsilon, props.selected]);
   return (
     <div class="stack tight">
-      <h3>ε spent in {duration(window * stream.tick, true)}, of {figure(epsilon)}</h3>
+      <h2>ε spent in {duration(window * stream.tick, true)}, of {figure(epsilon)}</h2>
       <TimePlot {...props} data={data} height={HEIGHT} label="Budget spent in each window"
         tooltip={(place) => (
           <tr><td>spent in the window</td><td>{figure(sums[place], 3)}</td><td class="soft">by this release {figure(series.spent[place], 3)}</td></tr>
