@@ -4,11 +4,11 @@ import { signal, type Signal } from '@preact/signals';
 import type { Range } from '../data/ranges';
 
 export interface View {
-    range: Signal<Range>;
-    /** Time under the crosshair, in seconds. */
-    cursor: Signal<number | null>;
+  range: Signal<Range>;
+  /** Time under the crosshair, in seconds. */
+  cursor: Signal<number | null>;
 }
 
 export function newView(range: Range): View {
-    return { range: signal(range), cursor: signal<number | null>(null) };
+  return { range: signal(range), cursor: signal<number | null>(null) };
 }

@@ -9,20 +9,20 @@ import { confirmRole, isSignedIn } from './session';
 export const tokenInfo = signal<TokenInfo | null>(null);
 
 export function watchToken(): void {
-    effect(() => {
-        tokenInfo.value = null;
-        if (!isSignedIn.value) return;
-        const stop = new AbortController();
-        getToken(stop.signal).then(
-            (info) => {
-                tokenInfo.value = info;
-                confirmRole(info.role);
-            },
-            (error: unknown) => {
-                // 401 signs out; anything else shows where it matters.
-                if (!(error instanceof ApiError) && !stop.signal.aborted) console.error(error);
-            },
-        );
-        return () => stop.abort();
-    });
+  effect(() => {
+    tokenInfo.value = null;
+    if (!isSignedIn.value) return;
+    const stop = new AbortController();
+    getToken(stop.signal).then(
+      (info) => {
+        tokenInfo.value = info;
+        confirmRole(info.role);
+      },
+      (error: unknown) => {
+        // 401 signs out; anything else shows where it matters.
+        if (!(error instanceof ApiError) && !stop.signal.aborted) console.error(error);
+      },
+    );
+    return () => stop.abort();
+  });
 }

@@ -7,20 +7,20 @@ import { QueryBuilder } from './QueryBuilder';
 import { Standing } from './Standing';
 
 export function QueriesTab(props: { state: StreamState; stream: Stream }) {
-    const { state, stream } = props;
-    const { family } = stream.spec;
-    if (family === 'sequence')
-        return <Note>A stream of sequences answers no queries: each user’s symbols are released for themselves.</Note>;
-    if (family === 'scalar')
-        return <Note>A stream of numbers has no values to ask about: its releases are the numbers themselves.</Note>;
-    return (
-        <div class="stack">
-            <Alarms state={state} stream={stream} />
-            <MonitorBuilder state={state} stream={stream} />
-            <div class="two">
-                <QueryBuilder state={state} stream={stream} />
-                <Standing state={state} stream={stream} />
-            </div>
-        </div>
-    );
+  const { state, stream } = props;
+  const { family } = stream.spec;
+  if (family === 'sequence')
+    return <Note>A stream of sequences answers no queries: each user’s symbols are released for themselves.</Note>;
+  if (family === 'scalar')
+    return <Note>A stream of numbers has no values to ask about: its releases are the numbers themselves.</Note>;
+  return (
+    <div class="stack">
+      <Alarms state={state} stream={stream} />
+      <MonitorBuilder state={state} stream={stream} />
+      <div class="two">
+        <QueryBuilder state={state} stream={stream} />
+        <Standing state={state} stream={stream} />
+      </div>
+    </div>
+  );
 }
