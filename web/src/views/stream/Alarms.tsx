@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { acknowledge, getAlarms } from '../../api/routes';
 import type { Alarm, Stream } from '../../api/types';
 import { moment } from '../../data/format';
@@ -12,13 +12,17 @@ import { Failed } from '../../ui/parts';
 const EVERY = 10_000;
 
 /** The history of alarms, newest first. */
-export function Alarms(props: { state: StreamState; stream: Stream }) {
+export function Alarms(props: { state: StreamState; stream: Stream; onRead(): void }) {
   const { state, stream } = props;
   const [failure, setFailure] = useState<unknown>(null);
   const { value, error, again } = usePolled((signal) => getAlarms(state.name, signal), EVERY, [
     state.message.value?.number,
   ]);
   const alarms = value.value;
+  const isRead = alarms !== null || error.value !== null;
+  useEffect(() => {
+    if (isRead) props.onRead();
+  }, [isRead]);
   const clock = clockOf(stream);
   const take = async (alarm: Alarm): Promise<void> => {
     try {
