@@ -32,7 +32,7 @@ export function decision(why: Why): string {
     case 'changed':
       return `The stream changed by more than a publication would be wrong by${compared}, so it was published.`;
     case 'unchanged':
-      return `The stream changed by no more than a publication would be wrong by${compared}, so the last one is repeated.`;
+      return `The stream changed by no more than a publication would be wrong by${compared}: the last one is repeated.`;
     case 'schedule':
       return every === undefined || every <= 1
         ? 'Each timestamp is published, as the schedule says.'

@@ -12,6 +12,8 @@ import { clockOf, Series } from '../data/series';
 const MOST_NUMBERS = 4_000_000;
 const MOST_RELEASES = 20_000;
 
+const now = (): number => Date.now() / 1000;
+
 export class StreamState {
   readonly stream: Signal<Stream | null> = signal(null);
   readonly series: Signal<Series | null> = signal(null);
@@ -22,8 +24,8 @@ export class StreamState {
   readonly loading = signal(true);
   /** The last message of a monitor. */
   readonly message = signal<AnswerRecord | null>(null);
-  /** Seconds of the past that are loaded; infinite for all. */
-  private loaded = 0;
+  /** Time from which on releases are loaded, in seconds since 1970. */
+  private loadedFrom = Infinity;
   private wanted = 0;
   private reading: Promise<void> | null = null;
   private readonly stop = new AbortController();
@@ -68,7 +70,9 @@ export class StreamState {
 
   /** Loads more of the past if it is not loaded yet. */
   need(seconds: number): void {
-    if (seconds <= this.loaded || seconds <= this.wanted) return;
+    // Time goes on: what reached back so far is not read again for a tick more.
+    const from = now() - seconds + (this.stream.value?.tick ?? 0);
+    if (from >= this.loadedFrom || (this.reading && seconds <= this.wanted)) return;
     this.wanted = seconds;
     if (!this.reading) void this.read();
   }
@@ -105,12 +109,13 @@ export class StreamState {
       .finally(() => {
         this.reading = null;
         this.loading.value = false;
-        if (this.wanted > this.loaded && this.error.value === null) void this.read();
+        if (now() - this.wanted + 60 < this.loadedFrom && this.error.value === null) void this.read();
       });
     return this.reading;
   }
 
   private async history(seconds: number): Promise<void> {
+    const began = now();
     const stream = this.stream.value!;
     const values = Math.max(namesOf(stream.spec).length, 1);
     const most = Math.max(Math.min(MOST_RELEASES, Math.floor(MOST_NUMBERS / (values * 2))), 1);
@@ -128,7 +133,7 @@ export class StreamState {
     // What the feed brought since this read began: the series before has it.
     for (const record of this.recent) series.push(record);
     this.recent.length = 0;
-    this.loaded = seconds;
+    this.loadedFrom = began - seconds;
     this.series.value = series;
     this.version.value += 1;
     this.error.value = null;

@@ -97,7 +97,7 @@ function Charts(props: { state: StreamState; stream: Stream; series: Series; ver
   const confidence = confidenceOf();
   const { range, isLive } = rangeOf(series, stream);
   const all = allOf(series, stream.tick);
-  const charts = useMemo(() => newView(range), [series]);
+  const charts = useMemo(() => newView(range), []);
   useEffect(() => void (charts.range.value = range), [range.from, range.to]);
   const of = param('of');
   const picks = useMemo(() => picksOf(series, view), [series, of, view === 'stack']);
