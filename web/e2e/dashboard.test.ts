@@ -423,6 +423,7 @@ describe('queries', () => {
     await asking.getByText(/95% interval/).waitFor();
     await asking.getByLabel('Name of the standing query').fill('home or work');
     await asking.getByRole('button', { name: 'Save as standing query' }).click();
+    await asking.getByText('“home or work” is answered with every release').waitFor();
     await page.getByRole('region', { name: 'Standing queries and monitors' }).getByText('home or work').waitFor();
   });
 });

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { axe, launch, open, signedIn, watched } from './browser';
 import { crowd, random, Service, until } from './service';
 
-const STREAMS = Number(process.env.TIDEGATE_STREAMS ?? 2000);
+const STREAMS = Number(process.env.TIDEGATE_STREAMS ?? 5000);
 const TICKS = 1440;
 const VALUES = 50;
 

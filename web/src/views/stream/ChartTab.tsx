@@ -124,8 +124,12 @@ function Charts(props: { state: StreamState; stream: Stream; series: Series; ver
   );
 
   const onRange = (next: Range): void => {
-    const { from, to } = clampRange(next, all);
-    setParams({ from: String(Math.round(from)), to: String(Math.round(Math.max(to, from + 1))), last: null });
+    const clamped = clampRange(next, all);
+    const from = Math.round(clamped.from);
+    const to = Math.round(Math.max(clamped.to, from + 1));
+    // At once, for the next key; the address follows.
+    charts.range.value = { from, to };
+    setParams({ from: String(from), to: String(to), last: null });
   };
   const onPick = (seconds: number): void => {
     const place = series.nearest(seconds);
