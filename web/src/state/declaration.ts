@@ -9,12 +9,14 @@ import type { StreamState } from './stream';
 export async function changeSpec(state: StreamState, change: (spec: Spec) => Spec): Promise<void> {
   for (let attempt = 0; ; attempt++) {
     const { declaration, tag } = await getDeclaration(state.name);
+    const spec = change(declaration.spec);
     try {
-      await declare({ ...declaration, spec: change(declaration.spec) }, tag);
-      break;
+      await declare({ ...declaration, spec }, tag);
+      // The list of streams may still have the spec of before for a moment.
+      state.declared(spec);
+      return;
     } catch (error) {
       if (!(error instanceof ApiError && error.status === 412) || attempt === 2) throw error;
     }
   }
-  await state.reload();
 }

@@ -4,7 +4,7 @@ import { signal, type Signal } from '@preact/signals';
 import { ApiError, isAbort, streamPath } from '../api/client';
 import { follow, type FeedState } from '../api/feed';
 import { getReleases, getStream, type Page } from '../api/routes';
-import type { AnswerRecord, ReleaseRecord, Stream } from '../api/types';
+import type { AnswerRecord, ReleaseRecord, Spec, Stream } from '../api/types';
 import { namesOf } from '../data/domain';
 import { clockOf, Series } from '../data/series';
 
@@ -75,6 +75,12 @@ export class StreamState {
     if (from >= this.loadedFrom || (this.reading && seconds <= this.wanted)) return;
     this.wanted = seconds;
     if (!this.reading) void this.read();
+  }
+
+  /** Takes over a spec that the service has just accepted. */
+  declared(spec: Spec): void {
+    const stream = this.stream.value;
+    if (stream) this.stream.value = { ...stream, spec };
   }
 
   async reload(): Promise<void> {
