@@ -3,8 +3,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test python sdist spark deny parquet demo bench soak capacity accuracy ablation advice audit results \
-	coverage fuzz mutants api fmt tools
+.PHONY: help test web dashboard python sdist spark deny parquet demo bench soak capacity accuracy ablation advice \
+	audit results coverage fuzz mutants api fmt tools
 
 # How long each fuzz target runs.
 FUZZ_SECONDS ?= 30
@@ -32,11 +32,19 @@ tools:
 	@.ci/build-tools
 	@command -v cargo >/dev/null || { echo 'Rust is needed: install it with rustup.' >&2; exit 1; }
 
+web: tools ## build the dashboard's page from web into crates/server/assets
+	@.ci/web --build
+
+dashboard: tools ## test the dashboard in Chromium against a real service, and write docs/dashboard.png
+	@cargo build --quiet -p tidegate-cli
+	@.ci/web-e2e --picture
+
 test: tools ## check format, lints, tests, examples in the documentation, and its links
 	@$(stage) format
 	@cargo fmt --all --check
 	@cargo fmt --manifest-path fuzz/Cargo.toml --check
 	@.ci/check-sizes
+	@.ci/web
 	@$(stage) 'the command without the laboratory'
 	@! cargo tree --quiet -p tidegate-cli --no-default-features -e normal,features \
 		| grep -E 'tidegate-lab|tidegate-papers|tidegate-kernel feature "simulation"'
@@ -52,6 +60,7 @@ test: tools ## check format, lints, tests, examples in the documentation, and it
 	else \
 		cargo test --quiet --workspace $(FEATURES) --lib --bins --tests --examples; \
 	fi
+	@.ci/web-e2e
 	@$(stage) 'examples in the documentation'
 	@cargo test --quiet --workspace $(FEATURES) --doc
 	@$(stage) documentation

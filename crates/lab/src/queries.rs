@@ -112,6 +112,7 @@ impl QueryTruth {
                     spent: Spent::Nothing,
                     reports: 0,
                     seeded: false,
+                    why: None,
                 },
                 None,
             )?;

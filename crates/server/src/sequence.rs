@@ -148,7 +148,7 @@ impl SequenceCounter {
             let statistic = Counts { counts, variances: vec![UNSTATED; self.domain as usize] }.into();
             let spent = if place == 0 { Spent::Everyone(self.loss) } else { Spent::Nothing };
             let (timestamp, freshness) = (first + u64::from(place), Freshness::Fresh);
-            Release { timestamp, statistic, freshness, spent, reports, seeded: false }
+            Release { timestamp, statistic, freshness, spent, reports, seeded: false, why: None }
         };
         (0..self.length).map(release).collect()
     }

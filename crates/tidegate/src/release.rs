@@ -3,6 +3,7 @@
 mod readable;
 mod spent;
 pub(crate) mod stated;
+pub mod why;
 
 use serde::{Deserialize, Serialize};
 
@@ -10,13 +11,14 @@ use crate::tree::Tree;
 pub use readable::readable;
 pub(crate) use readable::readable_variance;
 pub use spent::{ClassSpend, Spent};
+pub use why::Why;
 
 /// The variance of a number whose error is not known: infinite. Such a number has no interval. Tables leave the
 /// variance empty, and JSON has null in its place.
 pub const UNSTATED: f64 = f64::INFINITY;
 
 /// A published statistic, with all that is needed to judge it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Release {
     /// The timestamp that it stands for.
     pub timestamp: u64,
@@ -33,6 +35,10 @@ pub struct Release {
     /// `false`, and a simulation of devices sets it.
     #[serde(default)]
     pub seeded: bool,
+    /// Why it is as it is, if its mechanism says so. It is public, since it follows from what was paid for: see
+    /// [`why`].
+    #[serde(default, deserialize_with = "why::read")]
+    pub why: Option<Box<Why>>,
 }
 
 /// Where the numbers of a release come from.

@@ -6,6 +6,7 @@ mod attacks;
 mod audit;
 mod channel;
 mod crash;
+mod dashboard;
 mod demo;
 mod deploy;
 mod device;

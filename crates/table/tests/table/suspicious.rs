@@ -18,6 +18,7 @@ fn release(timestamp: u64) -> Release {
         spent: Spent::Everyone("1".parse().unwrap()),
         reports: 0,
         seeded: false,
+        why: None,
     }
 }
 

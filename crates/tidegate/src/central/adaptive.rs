@@ -9,6 +9,7 @@ use tidegate_kernel::{Epsilon, Ledger, Randomness, Sealed};
 use crate::central::uniform::publish;
 use crate::central::{CentralError, CentralSettings, drifted, release, rounded};
 use crate::policy::{Policy, Proposal};
+use crate::release::why::{Measure, Paid, Purpose, Reason, Why};
 use crate::release::{Counts, Freshness, Release, Spent};
 
 /// At each timestamp, a fixed share measures the mean absolute distance to the last release. The histogram is published
@@ -49,29 +50,38 @@ impl Adaptive {
     ) -> Result<Release, CentralError> {
         let timestamp = histogram.timestamp();
         let distance = self.distance(histogram, settings, random)?;
-        let (proposed, skipped) = match self.policy.propose(timestamp) {
-            Proposal::Spend(units) => (units, Freshness::Approximated),
-            Proposal::Nullify => (0, Freshness::Nullified),
+        let (proposed, skipped, reason) = match self.policy.propose(timestamp) {
+            Proposal::Spend(units) => (units, Freshness::Approximated, Reason::Unchanged),
+            Proposal::Nullify => (0, Freshness::Nullified, Reason::Absorbed),
         };
         let amount = self.affordable(timestamp, proposed);
         let measured = distance.map(|(distance, _)| distance);
         let spent = distance.map(|(_, spent)| spent);
+        // The mean absolute error of Laplace noise is its scale.
+        let error = amount.map(|amount| sensitivity(settings) / amount.as_f64());
+        let mut asked: Vec<Paid> = spent.iter().map(|spent| Paid::by_curator(Purpose::Measure, *spent)).collect();
         if let Some(last) = &self.last {
-            // The mean absolute error of Laplace noise is its scale.
-            let error = amount.map(|amount| sensitivity(settings) / amount.as_f64());
             let worth_it = error.zip(measured).is_some_and(|(error, distance)| distance > error);
             if !worth_it {
                 let counts = drifted(last, measured);
-                return Ok(release(timestamp, counts, skipped, Spent::by_everyone(spent)));
+                let reason = match reason {
+                    Reason::Unchanged if amount.is_none() || measured.is_none() => Reason::NoBudget,
+                    reason => reason,
+                };
+                let why = Why::new(reason).asked(asked).compared(Measure::MeanDistance, measured, error);
+                return Ok(release(timestamp, counts, skipped, Spent::by_everyone(spent)).because(why));
             }
         }
         // The first timestamp has nothing to repeat, and always some budget.
+        let reason = if self.last.is_none() { Reason::First } else { Reason::Changed };
         let amount = amount.unwrap_or(self.share);
+        asked.push(Paid::by_curator(Purpose::Publish, amount));
+        let why = Why::new(reason).asked(asked).compared(Measure::MeanDistance, measured, error);
         let counts = publish(&mut self.ledger, amount, histogram, settings, random)?;
         self.policy.note_spend(timestamp, amount.units());
         self.last = Some(counts.clone());
         let spent = spent.map_or(Some(amount), |first| first.checked_add(amount));
-        Ok(release(timestamp, counts, Freshness::Fresh, Spent::by_everyone(spent)))
+        Ok(release(timestamp, counts, Freshness::Fresh, Spent::by_everyone(spent)).because(why))
     }
 
     /// Noisy mean absolute distance to the last release, and its spend.

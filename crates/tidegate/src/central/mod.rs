@@ -387,7 +387,7 @@ fn check_cells(given: usize, domain: u32) -> Result<(), CentralError> {
 
 /// The release of a timestamp.
 pub(crate) fn release(timestamp: u64, counts: Counts, freshness: Freshness, spent: Spent) -> Release {
-    Release { timestamp, statistic: counts.into(), freshness, spent, reports: 0, seeded: false }
+    Release { timestamp, statistic: counts.into(), freshness, spent, reports: 0, seeded: false, why: None }
 }
 
 /// Noisy counts, all of the same expected squared error.

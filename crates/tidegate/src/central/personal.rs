@@ -14,6 +14,7 @@ use crate::central::stratified::{self, Differences, Offers};
 use crate::central::{CentralError, MISFIT, check_time, check_version, drifted, pba, pbd, release, rounded};
 use crate::estimate::Periods;
 use crate::policy::{Absorption, Pool};
+use crate::release::why::{Measure, Paid, Purpose, Reason, Why};
 use crate::release::{Counts, Freshness, Release, Spent};
 
 /// Mechanisms with a guarantee for each class of users.
@@ -349,7 +350,13 @@ impl Personal {
         }
         let freshness = if error.is_some() { Freshness::Approximated } else { Freshness::Nullified };
         let counts = drifted(&last.counts, measured.distance);
-        Some(release(timestamp, counts, freshness, Spent::by_class(measured.spent.iter().copied())))
+        let reason = match (error, measured.distance) {
+            (None, _) => Reason::Absorbed,
+            (_, None) => Reason::NoBudget,
+            _ => Reason::Unchanged,
+        };
+        let repeated = release(timestamp, counts, freshness, Spent::by_class(measured.spent.iter().copied()));
+        Some(repeated.because(measured.why(reason, error, &[])))
     }
 
     fn publish_sample(
@@ -378,7 +385,7 @@ impl Personal {
         let noisy = sampled_histogram(permits, histograms, threshold, neighbours, random)?;
         let counts = super::counts_of(noisy.value(), selection.error);
         let to_compare = ToCompare::Sample { kept: share_kept(&selection, members) };
-        Ok(self.published(timestamp, counts, to_compare, &amounts, measured))
+        Ok(self.published(timestamp, counts, to_compare, &amounts, measured, selection.error))
     }
 
     fn publish_strata(
@@ -410,7 +417,7 @@ impl Personal {
         let permits: Vec<Vec<_>> = amounts.iter().map(|group| permits.by_ref().take(group.len()).collect()).collect();
         let noisy = grouped_histograms(permits, histograms, neighbours, random)?;
         let estimates = stratified::estimate(&mut groups, noisy.value(), &offers, &mut self.differences);
-        let error = stratified::expected_error(&groups);
+        let (proposed, error) = (error.unwrap_or(f64::INFINITY), stratified::expected_error(&groups));
 
         let domain = domain as usize;
         let mut sum = vec![0.0; domain];
@@ -424,7 +431,7 @@ impl Personal {
             }
         }
         let counts = Counts { counts: sum, variances: vec![error; domain] };
-        Ok(self.published(timestamp, counts, ToCompare::Classes(classes), &all, measured))
+        Ok(self.published(timestamp, counts, ToCompare::Classes(classes), &all, measured, proposed))
     }
 
     /// Records a publication.
@@ -435,7 +442,9 @@ impl Personal {
         to_compare: ToCompare,
         amounts: &[(u32, Epsilon)],
         measured: &Measured,
+        error: f64,
     ) -> Release {
+        let reason = if self.last.is_some() { Reason::Changed } else { Reason::First };
         for (class, amount) in amounts {
             let account = &mut self.accounts[*class as usize];
             account.pool.note_spend(timestamp, amount.units());
@@ -445,7 +454,7 @@ impl Personal {
         }
         let spent = Spent::by_class(measured.spent.iter().chain(amounts).copied());
         self.last = Some(Published { counts: counts.clone(), to_compare });
-        release(timestamp, counts, Freshness::Fresh, spent)
+        release(timestamp, counts, Freshness::Fresh, spent).because(measured.why(reason, Some(error), amounts))
     }
 
     /// Release before anybody can spend: zero counts, with an error as large as the number of members.
@@ -454,7 +463,7 @@ impl Personal {
         let (domain, users) =
             (self.settings.domain as usize, members.iter().map(|members| *members as f64).sum::<f64>());
         let counts = Counts { counts: vec![0.0; domain], variances: vec![users * users; domain] };
-        release(timestamp, counts, Freshness::Nullified, Spent::Nothing)
+        release(timestamp, counts, Freshness::Nullified, Spent::Nothing).because(Why::new(Reason::NoBudget))
     }
 }
 
@@ -475,6 +484,13 @@ struct Measured {
 impl Measured {
     const fn nothing() -> Self {
         Self { distance: None, spent: Vec::new() }
+    }
+
+    /// Explains a decision. `error` is the expected squared error of publishing.
+    fn why(&self, reason: Reason, error: Option<f64>, published: &[(u32, Epsilon)]) -> Why {
+        let mut asked = Paid::by_class(Purpose::Measure, &self.spent);
+        asked.extend(Paid::by_class(Purpose::Publish, published));
+        Why::new(reason).asked(asked).compared(Measure::MeanDistance, self.distance, error.map(f64::sqrt))
     }
 }
 

@@ -123,11 +123,11 @@ impl PersonalTrack {
         let mut publisher =
             OfTimestamp { classes, ledgers, differences, domain, neighbours, histograms, members, random };
         let (scheduler, budgets) = (&mut self.scheduler, budgets(classes));
-        let (spent, counts) = Scheduler::advance(scheduler, &budgets, self.periods, &mut publisher)?;
+        let (spent, counts, why) = Scheduler::advance(scheduler, &budgets, self.periods, &mut publisher)?;
         let counts = counts.unwrap_or_else(|| self.nothing(members));
         let freshness = if spent.is_empty() { Freshness::Approximated } else { Freshness::Fresh };
         self.last_pushed = Some(timestamp);
-        let release = release(timestamp, counts, freshness, Spent::by_class(spent));
+        let release = release(timestamp, counts, freshness, Spent::by_class(spent)).because(why);
         Ok(vec![Release { seeded: self.seeded, ..release }])
     }
 

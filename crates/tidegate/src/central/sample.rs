@@ -8,6 +8,7 @@ use tidegate_kernel::{Ledger, Randomness, Sealed};
 
 use crate::central::uniform::Uniform;
 use crate::central::{CentralError, CentralSettings, release};
+use crate::release::why::Why;
 use crate::release::{Counts, Freshness, Release, Spent};
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -42,7 +43,8 @@ impl Sample {
             && within(last)
         {
             // Nothing measures how far the stream has moved since.
-            return Ok(release(timestamp, counts.unstated(), Freshness::Approximated, Spent::Nothing));
+            let repeated = release(timestamp, counts.unstated(), Freshness::Approximated, Spent::Nothing);
+            return Ok(repeated.because(Why::schedule(false, settings.window.get())));
         }
         let published = self.publisher.push(histogram, settings, random)?;
         self.last_sampled = Some(timestamp);

@@ -17,6 +17,7 @@ use tidegate_kernel::Epsilon;
 use crate::central::CentralError;
 use crate::estimate::{Belief, Estimator, ModelErrors, Noise, Pattern, Periods, Prior, whole};
 use crate::release::Counts;
+use crate::release::why::{Paid, Purpose, Reason, Why};
 
 /// Constants of the scheduler, as shares of the window's budget unless said otherwise. *Chosen* on the generated
 /// streams of `make accuracy`.
@@ -201,13 +202,13 @@ struct Candidate {
 }
 
 impl Scheduler {
-    /// Publishes what is due, updates the estimator, and returns the estimated counts with all spends by class.
+    /// Publishes what is due, updates the estimator, and returns all spends by class, the estimated counts, and why.
     pub(super) fn advance(
         scheduler: &mut Option<Self>,
         budgets: &[Budget],
         periods: Periods,
         publisher: &mut impl Publisher,
-    ) -> Result<(ClassSpends, Option<Counts>), CentralError> {
+    ) -> Result<(ClassSpends, Option<Counts>, Why), CentralError> {
         let timestamp = publisher.timestamp();
         let (period, due) = match scheduler {
             Some(scheduler) => {
@@ -246,7 +247,8 @@ impl Scheduler {
             amounts.iter_mut().zip(&fresh).for_each(first);
         }
         let Some(published) = publisher.publish(&offers(&amounts))? else {
-            return Ok((Vec::new(), scheduler.as_ref().map(|scheduler| scheduler.release(None))));
+            let counts = scheduler.as_ref().map(|scheduler| scheduler.release(None));
+            return Ok((Vec::new(), counts, Why::new(Reason::Forecast)));
         };
         let own = match scheduler {
             Some(own) => own,
@@ -258,12 +260,18 @@ impl Scheduler {
             own.exact = timestamp;
         }
         let mut spent = published.spent.clone();
+        let (purpose, mut reason) =
+            if exact { (Purpose::Publish, Reason::Exact) } else { (Purpose::Measure, Reason::Watched) };
+        let mut asked = Paid::by_class(purpose, &spent);
         let mut last = published;
         if !exact && let Some(bought) = own.buy(timestamp, budgets, publisher)? {
             spent.extend(&bought.spent);
+            asked.extend(Paid::by_class(Purpose::Reserve, &bought.spent));
+            reason = Reason::Reserve;
             last = bought;
         }
-        Ok((spent, Some(own.release(Some(&last)))))
+        let why = Why { every: Some(own.period), ..Why::new(reason) }.asked(asked);
+        Ok((spent, Some(own.release(Some(&last))), why))
     }
 
     fn new(

@@ -64,13 +64,14 @@ impl Track {
     ) -> Result<Release, CentralError> {
         let timestamp = histogram.timestamp();
         let mut publisher = OfTimestamp { ledger: &mut self.ledger, histogram, settings, random };
-        let (spent, counts) =
+        let (spent, counts, mut why) =
             Scheduler::advance(&mut self.scheduler, &[budget(settings)], self.periods, &mut publisher)?;
         let counts = counts.unwrap_or_else(|| Counts::unknown(settings.domain));
         self.last = Some(counts.clone());
         let freshness = if spent.is_empty() { Freshness::Approximated } else { Freshness::Fresh };
         // A single class: everyone.
-        Ok(release(timestamp, counts, freshness, Spent::by_everyone(Spent::by_class(spent).most())))
+        why.asked.iter_mut().for_each(|asked| asked.class = None);
+        Ok(release(timestamp, counts, freshness, Spent::by_everyone(Spent::by_class(spent).most())).because(why))
     }
 }
 

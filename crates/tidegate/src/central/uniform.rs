@@ -10,6 +10,7 @@ use tidegate_kernel::primitives::{PrimitiveError, histogram_noise, noisy_histogr
 use tidegate_kernel::{Epsilon, Ledger, Randomness, Sealed};
 
 use crate::central::{CentralError, CentralSettings, counts_of, release};
+use crate::release::why::{Paid, Purpose, Why};
 use crate::release::{Counts, Freshness, Release, Spent};
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -47,7 +48,9 @@ impl Uniform {
         let timestamp = histogram.timestamp();
         let counts = publish(&mut self.ledger, self.share, histogram, settings, random)?;
         self.last = Some(counts.clone());
-        Ok(release(timestamp, counts, Freshness::Fresh, Spent::Everyone(self.share)))
+        let every = if self.share == settings.epsilon { settings.window.get() } else { 1 };
+        let why = Why::schedule(true, every).asked(vec![Paid::by_curator(Purpose::Publish, self.share)]);
+        Ok(release(timestamp, counts, Freshness::Fresh, Spent::Everyone(self.share)).because(why))
     }
 }
 

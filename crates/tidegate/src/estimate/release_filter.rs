@@ -23,6 +23,7 @@ use crate::release::{Counts, Freshness, Histogram, Number, Release, Statistic};
 ///     spent: Spent::Nothing,
 ///     reports: 1,
 ///     seeded: false,
+///     why: None,
 /// };
 /// let values = [5.9, 3.8, 5.4, 4.9, 5.7, 4.2];
 /// let filtered = values.into_iter().zip(0..).map(|(value, at)| filter.push(release(at, value)));

@@ -7,6 +7,7 @@ use tidegate_kernel::{Cohort, Epsilon};
 use crate::local::division::{Answer, Division, Prospect};
 use crate::local::{LocalError, LocalSettings, Step};
 use crate::policy::{Policy, Proposal};
+use crate::release::why::{Measure, Paid, Purpose, Reason, Why};
 use crate::release::{Freshness, Histogram, Release, Spent, Statistic, UNSTATED};
 
 /// A first question with a fixed share measures the dissimilarity to the last release. If it exceeds the error of
@@ -26,8 +27,37 @@ pub(super) struct Adaptive {
 #[derive(Debug, Serialize, Deserialize)]
 enum Phase {
     Idle,
-    Comparing { timestamp: u64, cohort: Cohort, spent: Epsilon },
-    Publishing { timestamp: u64, cohort: Cohort, spent: Epsilon, reports: u64, first_look: Histogram, drift: f64 },
+    Comparing {
+        timestamp: u64,
+        cohort: Cohort,
+        spent: Epsilon,
+    },
+    Publishing {
+        timestamp: u64,
+        cohort: Cohort,
+        spent: Epsilon,
+        reports: u64,
+        first_look: Histogram,
+        drift: f64,
+    },
+    /// The same, with what was compared. Earlier versions saved it without.
+    Decided {
+        publishing: Box<Self>,
+        dissimilarity: f64,
+        error: f64,
+    },
+}
+
+impl Phase {
+    fn fits(&self, domain: u32) -> bool {
+        match self {
+            Self::Idle | Self::Comparing { .. } => true,
+            Self::Publishing { first_look, .. } => first_look.fits(domain),
+            Self::Decided { publishing, .. } => {
+                matches!(**publishing, Self::Publishing { .. }) && publishing.fits(domain)
+            }
+        }
+    }
 }
 
 impl Adaptive {
@@ -46,11 +76,7 @@ impl Adaptive {
 
     /// Whether a loaded state matches these settings.
     pub(super) fn fits(&self, settings: &LocalSettings) -> bool {
-        let first_look_fits = match &self.phase {
-            Phase::Idle | Phase::Comparing { .. } => true,
-            Phase::Publishing { first_look, .. } => first_look.fits(settings.domain),
-        };
-        self.last.fits(settings.domain) && first_look_fits && self.division.fits(settings)
+        self.last.fits(settings.domain) && self.phase.fits(settings.domain) && self.division.fits(settings)
     }
 
     pub(super) fn open(&mut self, timestamp: u64, settings: &LocalSettings) -> Result<Step, LocalError> {
@@ -65,23 +91,42 @@ impl Adaptive {
         settings: &LocalSettings,
     ) -> Result<Step, LocalError> {
         let estimate = answers.first().and_then(Option::as_ref);
-        match std::mem::replace(&mut self.phase, Phase::Idle) {
-            Phase::Idle => Err(LocalError::Unasked),
+        let (phase, compared) = match std::mem::replace(&mut self.phase, Phase::Idle) {
+            Phase::Decided { publishing, dissimilarity, error } => (*publishing, Some((dissimilarity, error))),
+            phase => (phase, None),
+        };
+        match phase {
+            Phase::Idle | Phase::Decided { .. } => Err(LocalError::Unasked),
             Phase::Comparing { timestamp, cohort, spent } => {
-                self.compare(timestamp, estimate.map(|estimate| Answer::new(estimate, cohort.share())), spent, settings)
+                let answer = estimate.map(|estimate| Answer::new(estimate, cohort.share()));
+                self.compare(timestamp, cohort, answer, spent, settings)
             }
             Phase::Publishing { timestamp, cohort, spent, reports, first_look, drift } => {
                 let answer = estimate.map(|estimate| Answer::new(estimate, cohort.share()));
-                let all_reports = reports + answer.as_ref().map_or(0, |answer| answer.reports);
+                let own_reports = answer.as_ref().map_or(0, |answer| answer.reports);
+                let measured = self.division.asked(Purpose::Measure, self.share, reports, settings);
+                // Budget division spends on both questions; population division asks others.
+                let epsilon = match &self.division {
+                    Division::Budget(_) => {
+                        Epsilon::from_units(spent.units().saturating_sub(measured.epsilon.units())).unwrap_or(spent)
+                    }
+                    Division::Population(_) => spent,
+                };
+                let oracle = settings.oracle_for(settings.domain, epsilon);
+                let published = Paid::of_devices(Purpose::Publish, cohort, epsilon, oracle, own_reports);
+                let reason = if answer.is_some() { Reason::Changed } else { Reason::NoReports };
+                let (dissimilarity, error) = compared.unzip();
+                let why = Why::new(reason).asked(vec![measured, published]);
+                let why = why.compared(Measure::MeanSquare, dissimilarity, error);
                 let (histogram, freshness) = match answer {
                     None => (self.drifted(drift), Freshness::Approximated),
                     Some(answer) => {
                         self.users = answer.users;
-                        self.last = published(&answer, settings.reuse.then_some(&first_look));
+                        self.last = histogram_of(&answer, settings.reuse.then_some(&first_look));
                         (self.last.clone(), Freshness::Fresh)
                     }
                 };
-                Ok(done(timestamp, histogram, freshness, spent, all_reports))
+                Ok(done(timestamp, histogram, freshness, spent, reports + own_reports, why))
             }
         }
     }
@@ -90,6 +135,7 @@ impl Adaptive {
     fn compare(
         &mut self,
         timestamp: u64,
+        cohort: Cohort,
         answer: Option<Answer<'_>>,
         spent: Epsilon,
         settings: &LocalSettings,
@@ -103,24 +149,32 @@ impl Adaptive {
             _ => UNSTATED,
         };
         let proposal = self.policy.propose(timestamp);
+        let oracle = settings.oracle_for(settings.domain, spent);
+        let asked = vec![Paid::of_devices(Purpose::Measure, cohort, spent, oracle, reports)];
+        let why =
+            |reason, error| Why::new(reason).asked(asked.clone()).compared(Measure::MeanSquare, dissimilarity, error);
         let (Proposal::Spend(amount), Some(answer), Some(dissimilarity)) = (proposal, answer, dissimilarity) else {
-            let freshness = match proposal {
-                Proposal::Nullify => Freshness::Nullified,
-                Proposal::Spend(_) => Freshness::Approximated,
+            let (freshness, reason) = match proposal {
+                Proposal::Nullify => (Freshness::Nullified, Reason::Absorbed),
+                Proposal::Spend(_) => (Freshness::Approximated, Reason::NoReports),
             };
-            return Ok(done(timestamp, self.drifted(drift), freshness, spent, reports));
+            return Ok(done(timestamp, self.drifted(drift), freshness, spent, reports, why(reason, None)));
         };
         self.users = answer.users;
         let prospect = Prospect { cells: settings.domain, part: 1.0, users: self.users, scatter: answer.scatter() };
         let error = self.division.expected_error(amount, &prospect, settings);
         if amount == 0 || dissimilarity <= error {
-            return Ok(done(timestamp, self.drifted(drift), Freshness::Approximated, spent, reports));
+            let reason = if amount == 0 { Reason::NoBudget } else { Reason::Unchanged };
+            let why = why(reason, Some(error));
+            return Ok(done(timestamp, self.drifted(drift), Freshness::Approximated, spent, reports, why));
         }
         let question = self.division.ask(timestamp, 1, amount, settings)?;
         self.policy.note_spend(timestamp, amount);
         let spent = self.division.spent_on_both(spent, question.epsilon, settings);
-        let first_look = published(&answer, None);
-        self.phase = Phase::Publishing { timestamp, cohort: question.cohort, spent, reports, first_look, drift };
+        let first_look = histogram_of(&answer, None);
+        let cohort = question.cohort;
+        let publishing = Box::new(Phase::Publishing { timestamp, cohort, spent, reports, first_look, drift });
+        self.phase = Phase::Decided { publishing, dissimilarity, error };
         Ok(Step::Ask(vec![question]))
     }
 
@@ -132,7 +186,7 @@ impl Adaptive {
 }
 
 /// Histogram of an answer, averaged by inverse variance with an independent one of the same timestamp.
-pub(super) fn published(answer: &Answer<'_>, other: Option<&Histogram>) -> Histogram {
+pub(super) fn histogram_of(answer: &Answer<'_>, other: Option<&Histogram>) -> Histogram {
     let variances: Vec<f64> = answer.frequencies.iter().map(|frequency| answer.variance_at(*frequency)).collect();
     let Some(other) = other else {
         return Histogram { frequencies: answer.frequencies.to_vec(), variances };
@@ -155,8 +209,10 @@ pub(super) fn done(
     freshness: Freshness,
     spent: Epsilon,
     reports: u64,
+    why: Why,
 ) -> Step {
     let statistic = statistic.into();
     let spent = Spent::Everyone(spent);
-    Step::Done(Release { timestamp, statistic, freshness, spent, reports, seeded: false })
+    let why = Some(Box::new(why));
+    Step::Done(Release { timestamp, statistic, freshness, spent, reports, seeded: false, why })
 }

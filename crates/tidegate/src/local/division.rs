@@ -7,6 +7,7 @@ use tidegate_kernel::{Cohort, Epsilon, Ledger, Question, SLOTS, View, Window};
 use crate::local::slots::Slots;
 use crate::local::{LocalError, LocalSettings};
 use crate::release::Spent;
+use crate::release::why::{Paid, Purpose};
 
 /// Account that pays for questions, in units of epsilon or in slots.
 #[derive(Debug, Serialize, Deserialize)]
@@ -115,6 +116,17 @@ impl Division {
         let (cohort, epsilon) = self.pay(timestamp, amount, settings)?;
         let oracle = settings.oracle_for(settings.domain, epsilon);
         Ok(Question { timestamp, phase, cohort, epsilon, oracle, domain: settings.domain, view: View::Values })
+    }
+
+    /// A question about the values that was paid with `amount`, for an explanation.
+    pub(super) fn asked(&self, purpose: Purpose, amount: u64, reports: u64, settings: &LocalSettings) -> Paid {
+        let (cohort, epsilon) = match self {
+            Self::Budget(_) => (Cohort::Everyone, Epsilon::from_units(amount).unwrap_or(settings.epsilon)),
+            Self::Population(_) => {
+                (Cohort::Slots { first: 0, count: u32::try_from(amount).unwrap_or(SLOTS) }, settings.epsilon)
+            }
+        };
+        Paid::of_devices(purpose, cohort, epsilon, settings.oracle_for(settings.domain, epsilon), reports)
     }
 
     /// Largest spend of a user after two questions: budget division asks everyone twice, population division asks

@@ -38,7 +38,7 @@ impl Lsp {
 
     pub(super) fn open(&mut self, timestamp: u64, settings: &LocalSettings) -> Result<Step, LocalError> {
         if self.last_sampled.is_some_and(|last| timestamp.saturating_sub(last) < settings.window.get()) {
-            return Ok(self.uniform.repeat(timestamp));
+            return Ok(self.uniform.repeat(timestamp, settings));
         }
         let step = self.uniform.open(timestamp, settings)?;
         self.last_sampled = Some(timestamp);

@@ -12,6 +12,7 @@ use crate::estimate::{Estimator, Noise, Periods, Prior};
 use crate::local::adaptive::done;
 use crate::local::division::{Answer, Division};
 use crate::local::{LocalError, LocalSettings, Step};
+use crate::release::why::{Paid, Purpose, Reason, Why};
 use crate::release::{Freshness, Histogram};
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -102,7 +103,10 @@ impl Track {
             Some(answer) => (self.observe(timestamp, answer), Freshness::Fresh, answer.reports),
             None => (self.forecast(timestamp, settings), Freshness::Approximated, 0),
         };
-        Ok(done(timestamp, histogram, freshness, spent, reports))
+        let schedule = if answer.is_some() { Why::schedule(true, 1) } else { Why::new(Reason::Forecast) };
+        let oracle = settings.oracle_for(settings.domain, spent);
+        let why = schedule.asked(vec![Paid::of_devices(Purpose::Publish, cohort, spent, oracle, reports)]);
+        Ok(done(timestamp, histogram, freshness, spent, reports, why))
     }
 
     /// Takes in an answer, and estimates the frequencies.

@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 use tidegate_kernel::oracle::Estimate;
 use tidegate_kernel::{Cohort, Epsilon};
 
-use crate::local::adaptive::{done, published};
+use crate::local::adaptive::{done, histogram_of};
 use crate::local::division::{Answer, Division};
 use crate::local::{LocalError, LocalSettings, Step};
+use crate::release::why::{Paid, Purpose, Reason, Why};
 use crate::release::{Freshness, Histogram, Release, Spent, Statistic};
 
 /// Asks one question at a timestamp, and releases its answer.
@@ -52,21 +53,34 @@ impl Uniform {
     pub(super) fn answer(
         &mut self,
         answers: &[Option<Estimate>],
-        _settings: &LocalSettings,
+        settings: &LocalSettings,
     ) -> Result<Step, LocalError> {
         let Asked { timestamp, cohort, spent } = self.asked.take().ok_or(LocalError::Unasked)?;
+        let why = |schedule: Why, reports| {
+            let oracle = settings.oracle_for(settings.domain, spent);
+            schedule.asked(vec![Paid::of_devices(Purpose::Publish, cohort, spent, oracle, reports)])
+        };
+        let every = self.every(settings);
         let Some(estimate) = answers.first().and_then(Option::as_ref) else {
-            return Ok(done(timestamp, self.last.unstated(), Freshness::Approximated, spent, 0));
+            let why = why(Why { every: Some(every), ..Why::new(Reason::NoReports) }, 0);
+            return Ok(done(timestamp, self.last.unstated(), Freshness::Approximated, spent, 0, why));
         };
         let answer = Answer::new(estimate, cohort.share());
-        self.last = published(&answer, None);
-        Ok(done(timestamp, self.last.clone(), Freshness::Fresh, spent, answer.reports))
+        self.last = histogram_of(&answer, None);
+        let why = why(Why::schedule(true, every), answer.reports);
+        Ok(done(timestamp, self.last.clone(), Freshness::Fresh, spent, answer.reports, why))
+    }
+
+    /// Once in how many timestamps it asks: in each, or once in a window with all that there is.
+    fn every(&self, settings: &LocalSettings) -> u64 {
+        if self.share == self.division.total() { settings.window.get() } else { 1 }
     }
 
     /// Repeats the last release. Nobody is asked how far the stream has moved since, so the error is not known.
-    pub(super) fn repeat(&self, timestamp: u64) -> Step {
+    pub(super) fn repeat(&self, timestamp: u64, settings: &LocalSettings) -> Step {
         let statistic = Statistic::Histogram(self.last.unstated());
         let freshness = Freshness::Approximated;
-        Step::Done(Release { timestamp, statistic, freshness, spent: Spent::Nothing, reports: 0, seeded: false })
+        let why = Some(Box::new(Why::schedule(false, self.every(settings))));
+        Step::Done(Release { timestamp, statistic, freshness, spent: Spent::Nothing, reports: 0, seeded: false, why })
     }
 }

@@ -68,7 +68,8 @@ pub struct Ranked {
 /// for (timestamp, freshness) in [(0, Freshness::Fresh), (1, Freshness::Approximated), (2, Freshness::Fresh)] {
 ///     let histogram = Histogram { frequencies: vec![0.5, 0.3, 0.2], variances: vec![0.0001; 3] };
 ///     let statistic = Statistic::Histogram(histogram);
-///     let release = Release { timestamp, statistic, freshness, spent: Spent::Nothing, reports: 1000, seeded: false };
+///     let spent = Spent::Nothing;
+///     let release = Release { timestamp, statistic, freshness, spent, reports: 1000, seeded: false, why: None };
 ///     history.push(release, Some(1000))?;
 /// }
 /// // How often was value 1 or 2 reported in the last three timestamps?
@@ -333,7 +334,7 @@ struct SavedRelease {
 
 impl From<Release> for SavedRelease {
     fn from(release: Release) -> Self {
-        let Release { timestamp, statistic, freshness, spent, reports, seeded: _ } = release;
+        let Release { timestamp, statistic, freshness, spent, reports, seeded: _, why: _ } = release;
         Self { timestamp, statistic, freshness, spent: spent.most(), reports }
     }
 }
@@ -341,7 +342,7 @@ impl From<Release> for SavedRelease {
 impl From<SavedRelease> for Release {
     fn from(saved: SavedRelease) -> Self {
         let SavedRelease { timestamp, statistic, freshness, spent, reports } = saved;
-        Self { timestamp, statistic, freshness, spent: Spent::by_everyone(spent), reports, seeded: false }
+        Self { timestamp, statistic, freshness, spent: Spent::by_everyone(spent), reports, seeded: false, why: None }
     }
 }
 

@@ -238,7 +238,7 @@ pub struct Observation {
 ///     let histogram = Histogram { frequencies: vec![share, 1.0 - share], variances: vec![0.001; 2] };
 ///     let statistic = Statistic::Histogram(histogram);
 ///     let (freshness, spent) = (Freshness::Fresh, Spent::Nothing);
-///     let release = Release { timestamp, statistic, freshness, spent, reports: 1000, seeded: false };
+///     let release = Release { timestamp, statistic, freshness, spent, reports: 1000, seeded: false, why: None };
 ///     events.extend(monitor.push(&release, None)?.event);
 /// }
 /// let events: Vec<_> = events.iter().map(|event| (event.kind, event.timestamp)).collect();

@@ -15,5 +15,6 @@ pub(super) fn release(timestamp: u64, settings: &ScalarSettings) -> Release {
         reports: 0,
         // No randomness.
         seeded: false,
+        why: None,
     }
 }

@@ -47,6 +47,7 @@ impl Output {
             spent: Spent::Everyone(self.epsilon),
             reports: 1,
             seeded: self.seeded,
+            why: None,
         }
     }
 

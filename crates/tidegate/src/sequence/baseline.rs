@@ -146,7 +146,7 @@ impl Baseline {
         let statistic = Symbol { symbol: answer, domain: self.settings.domain }.into();
         // Each answer depends on its own randomness only.
         let (spent, seeded) = (Spent::Everyone(self.settings.epsilon), !random.provenance().is_private());
-        Ok(Release { timestamp, statistic, freshness: Freshness::Fresh, spent, reports: 1, seeded })
+        Ok(Release { timestamp, statistic, freshness: Freshness::Fresh, spent, reports: 1, seeded, why: None })
     }
 }
 

@@ -329,7 +329,15 @@ impl Batched {
             .zip(first..)
             .map(|(&symbol, timestamp)| {
                 let statistic = Symbol { symbol, domain }.into();
-                Release { timestamp, statistic, freshness, spent: Spent::Nothing, reports, seeded: self.state.seeded }
+                Release {
+                    timestamp,
+                    statistic,
+                    freshness,
+                    spent: Spent::Nothing,
+                    reports,
+                    seeded: self.state.seeded,
+                    why: None,
+                }
             })
             .collect();
         if let Some(first) = releases.first_mut() {

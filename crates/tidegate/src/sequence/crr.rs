@@ -315,7 +315,7 @@ impl Crr {
         let statistic = Symbol { symbol: answer, domain: self.state.model.domain() }.into();
         let (freshness, reports) = if spent.is_some() { (Freshness::Fresh, 1) } else { (Freshness::Approximated, 0) };
         let (spent, seeded) = (Spent::by_everyone(spent), self.state.seeded);
-        Ok(Release { timestamp, statistic, freshness, spent, reports, seeded })
+        Ok(Release { timestamp, statistic, freshness, spent, reports, seeded, why: None })
     }
 }
 

@@ -255,6 +255,7 @@ pub enum Reply {
 ///     spent: Spent::Nothing,
 ///     reports: 0,
 ///     seeded: false,
+///     why: None,
 /// };
 /// assert!(queries.push(&release(0), None)?.is_empty()); // the period has two timestamps
 /// let said = queries.push(&release(1), None)?;

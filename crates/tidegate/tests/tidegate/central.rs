@@ -287,7 +287,15 @@ fn a_jump_is_published_and_a_constant_stream_mostly_stands() {
 fn counts_answer_queries_in_counts_and_in_frequencies() {
     let release = |timestamp, counts: Vec<f64>| {
         let statistic = Counts { variances: vec![4.0; counts.len()], counts }.into();
-        Release { timestamp, statistic, freshness: Freshness::Fresh, spent: Spent::Nothing, reports: 0, seeded: false }
+        Release {
+            timestamp,
+            statistic,
+            freshness: Freshness::Fresh,
+            spent: Spent::Nothing,
+            reports: 0,
+            seeded: false,
+            why: None,
+        }
     };
     let mut history = History::new(Window::of(2).unwrap(), 10).unwrap();
     history.push(release(0, vec![10.0, 30.0, 60.0]), None).unwrap();

@@ -122,6 +122,7 @@ fn other_releases_pass_unchanged() {
         spent: tidegate::release::Spent::Nothing,
         reports: 1,
         seeded: false,
+        why: None,
     };
     assert_eq!(Refinement::new(Repair::NormSub, false).push(release.clone()), release);
 }

@@ -255,7 +255,15 @@ fn what_a_watch_keeps_is_saved_and_goes_on() {
         let mut frequencies = vec![0.2; 5];
         frequencies[0] = if timestamp == 2 { 0.6 } else { 0.2 };
         let statistic = Histogram { frequencies, variances: vec![1e-4; 5] }.into();
-        Release { timestamp, statistic, freshness: Freshness::Fresh, spent: Spent::Nothing, reports: 10, seeded: false }
+        Release {
+            timestamp,
+            statistic,
+            freshness: Freshness::Fresh,
+            spent: Spent::Nothing,
+            reports: 10,
+            seeded: false,
+            why: None,
+        }
     };
     let mut queries = spec.standing_queries().unwrap();
     let mut told = Vec::new();

@@ -9,7 +9,15 @@ use tidegate::stream::Stream;
 use tidegate::tree::{Tree, TreeShape};
 
 fn release(timestamp: u64, statistic: impl Into<Statistic>, freshness: Freshness) -> Release {
-    Release { timestamp, statistic: statistic.into(), freshness, spent: Spent::Nothing, reports: 1, seeded: false }
+    Release {
+        timestamp,
+        statistic: statistic.into(),
+        freshness,
+        spent: Spent::Nothing,
+        reports: 1,
+        seeded: false,
+        why: None,
+    }
 }
 
 fn histogram(variance: f64) -> Histogram {

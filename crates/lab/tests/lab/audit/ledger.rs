@@ -106,7 +106,7 @@ fn the_payers_of_a_release_are_read_from_text_and_json() {
             .collect();
         let statistic = Number { value: 1.0, variance: 1.0 }.into();
         let (freshness, text) = (Freshness::Fresh, spent.to_string());
-        let release = Release { timestamp: 7, statistic, freshness, spent, reports: 0, seeded: false };
+        let release = Release { timestamp: 7, statistic, freshness, spent, reports: 0, seeded: false, why: None };
         assert_eq!(Spend::of_release(&release), expected);
         assert_eq!(of(&format!("t,spent,seeded\n7,{text},false\n")), expected);
         assert_eq!(of(&format!("{{\"t\":7,\"spent\":\"{text}\",\"seeded\":false}}\n")), expected);

@@ -18,6 +18,7 @@
 mod allocation;
 mod dissimilarity;
 mod grouping;
+mod phase;
 mod pruning;
 
 use serde::{Deserialize, Serialize};
@@ -28,12 +29,14 @@ use crate::local::adaptive::done;
 use crate::local::division::{Answer, Division, Prospect};
 use crate::local::{LocalError, LocalSettings, Step};
 use crate::policy::Pool;
-use crate::release::{Freshness, UNSTATED, stated};
+use crate::release::why::{Measure, Paid, Purpose, Reason, Why};
+use crate::release::{Freshness, UNSTATED};
 use crate::tree::{Tree, TreeShape};
 use allocation::Allocation;
 use dissimilarity::{dissimilarity, margin};
 pub use grouping::{GroupAverage, MEDIAN_OF};
 use grouping::{Groups, Mean};
+use phase::{Asked, Phase, Publishing};
 use pruning::{Node, Pruned};
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -50,40 +53,6 @@ pub(super) struct Mtsp {
     last: Tree,
     groups: Groups,
     phase: Phase,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-enum Phase {
-    Idle,
-    Comparing(Asked),
-    Publishing {
-        asked: Asked,
-        /// Reports of the first round.
-        reports: u64,
-        pruned: Pruned,
-        #[serde(with = "stated::one")]
-        drift: f64,
-        /// Estimates of each node from the first round, if reused; otherwise empty.
-        first_look: Vec<Mean>,
-    },
-}
-
-/// A round of questions, one for each level.
-#[derive(Debug, Serialize, Deserialize)]
-struct Asked {
-    timestamp: u64,
-    cohorts: Vec<Cohort>,
-    /// Largest spend of a user at this timestamp so far.
-    spent: Epsilon,
-}
-
-impl Asked {
-    fn read<'a>(&self, answers: &'a [Option<Estimate>]) -> Vec<Option<Answer<'a>>> {
-        let read = |(answer, cohort): (&'a Option<Estimate>, &Cohort)| {
-            answer.as_ref().map(|estimate| Answer::new(estimate, cohort.share()))
-        };
-        answers.iter().zip(&self.cohorts).map(read).collect()
-    }
 }
 
 impl Mtsp {
@@ -126,11 +95,7 @@ impl Mtsp {
         let phase_fits = match &self.phase {
             Phase::Idle => true,
             Phase::Comparing(asked) => asked.cohorts.len() == shape.height() as usize,
-            Phase::Publishing { asked, pruned, first_look, .. } => {
-                pruned.fits(shape)
-                    && asked.cohorts.len() == pruned.levels(shape).len()
-                    && [0, nodes].contains(&first_look.len())
-            }
+            Phase::Publishing(publishing) | Phase::Decided { publishing, .. } => publishing.fits(shape, nodes),
         };
         let (frequencies, variances) = self.last.nodes();
         *self.last.shape() == shape
@@ -157,17 +122,41 @@ impl Mtsp {
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Idle => Err(LocalError::Unasked),
             Phase::Comparing(asked) => self.compare(&asked, &asked.read(answers), settings),
-            Phase::Publishing { asked, reports, pruned, drift, first_look } => {
-                let answers = asked.read(answers);
-                let reports = reports + count(&answers);
-                let (tree, freshness) = if answers.iter().all(Option::is_none) {
-                    (drifted(&self.last, drift, |_| true), Freshness::Approximated)
-                } else {
-                    (self.publish(&answers, &pruned, &first_look, drift), Freshness::Fresh)
-                };
-                Ok(done(asked.timestamp, tree, freshness, asked.spent, reports))
-            }
+            Phase::Publishing(publishing) => Ok(self.finish(publishing, None, answers, settings)),
+            Phase::Decided { publishing, compared } => Ok(self.finish(publishing, Some(compared), answers, settings)),
         }
+    }
+
+    /// Publishes the answers of a second round. `compared` are the dissimilarity and the error.
+    fn finish(
+        &mut self,
+        publishing: Publishing,
+        compared: Option<(f64, f64)>,
+        answers: &[Option<Estimate>],
+        settings: &LocalSettings,
+    ) -> Step {
+        let Publishing { asked, reports, pruned, drift, first_look } = publishing;
+        let answers = asked.read(answers);
+        let own_reports = count(&answers);
+        let measured = self.division.asked(Purpose::Measure, self.share, reports, settings);
+        let first = self.last.shape().height() as usize;
+        let measured = Paid { questions: first, oracle: settings.oracle, ..measured };
+        let epsilon = match &self.division {
+            Division::Budget(_) => {
+                Epsilon::from_units(asked.spent.units().saturating_sub(measured.epsilon.units())).unwrap_or(asked.spent)
+            }
+            Division::Population(_) => asked.spent,
+        };
+        let published = asked.explained(Purpose::Publish, epsilon, own_reports, settings);
+        let (tree, freshness, reason) = if answers.iter().all(Option::is_none) {
+            (drifted(&self.last, drift, |_| true), Freshness::Approximated, Reason::NoReports)
+        } else {
+            (self.publish(&answers, &pruned, &first_look, drift), Freshness::Fresh, Reason::Changed)
+        };
+        let (dissimilarity, error) = compared.unzip();
+        let why = Why::new(reason).asked(vec![measured, published]);
+        let why = why.compared(Measure::MeanSquare, dissimilarity, error);
+        done(asked.timestamp, tree, freshness, asked.spent, reports + own_reports, why)
     }
 
     /// Decides whether to publish, given the dissimilarity.
@@ -179,11 +168,14 @@ impl Mtsp {
     ) -> Result<Step, LocalError> {
         let timestamp = asked.timestamp;
         let reports = count(answers);
-        let unchanged = |mechanism: &Self, drift: f64, freshness: Freshness| {
-            Ok(done(timestamp, drifted(&mechanism.last, drift, |_| true), freshness, asked.spent, reports))
+        let dissimilarity = dissimilarity(answers, &self.last);
+        let unchanged = |mechanism: &Self, drift: f64, freshness: Freshness, reason: Reason, error: Option<f64>| {
+            let why = Why::new(reason).asked(vec![asked.explained(Purpose::Measure, asked.spent, reports, settings)]);
+            let why = why.compared(Measure::MeanSquare, dissimilarity, error);
+            Ok(done(timestamp, drifted(&mechanism.last, drift, |_| true), freshness, asked.spent, reports, why))
         };
-        let Some(dissimilarity) = dissimilarity(answers, &self.last) else {
-            return unchanged(self, UNSTATED, Freshness::Approximated);
+        let Some(dissimilarity) = dissimilarity else {
+            return unchanged(self, UNSTATED, Freshness::Approximated, Reason::NoReports, None);
         };
         // Part of the dissimilarity is the error of the last publication itself. The root has none.
         let own_variances = &self.last.nodes().1[1..];
@@ -198,15 +190,16 @@ impl Mtsp {
         let oracles = self.allocation_oracles(&prospects, settings);
         let choice = self.allocation.best(|publications| self.cost(publications, &prospects, &oracles, settings));
         if !choice.newest {
-            return unchanged(self, stated, Freshness::Approximated);
+            return unchanged(self, stated, Freshness::Approximated, Reason::Allocation, None);
         }
         let amount = self.amount(timestamp, choice.publications);
         if amount == 0 {
-            return unchanged(self, stated, Freshness::Nullified);
+            return unchanged(self, stated, Freshness::Nullified, Reason::NoBudget, None);
         }
         let errors = self.expected_errors(amount, &prospects, settings);
-        if mean_over_nodes(&errors, &prospects) >= dissimilarity {
-            return unchanged(self, stated, Freshness::Approximated);
+        let error = mean_over_nodes(&errors, &prospects);
+        if error >= dissimilarity {
+            return unchanged(self, stated, Freshness::Approximated, Reason::Unchanged, Some(error));
         }
         let pruned = self.prune(answers, &errors, drift);
         let shape = *self.last.shape();
@@ -216,7 +209,8 @@ impl Mtsp {
         let spent = self.division.spent_on_both(asked.spent, second, settings);
         let first_look = if settings.reuse { self.read_nodes(answers) } else { Vec::new() };
         let asked = Asked { timestamp, cohorts, spent };
-        self.phase = Phase::Publishing { asked, reports, pruned, drift: stated, first_look };
+        let publishing = Publishing { asked, reports, pruned, drift: stated, first_look };
+        self.phase = Phase::Decided { publishing, compared: (dissimilarity, error) };
         Ok(Step::Ask(questions))
     }
 

@@ -48,6 +48,7 @@ fn unfilterable_releases_pass_unchanged() {
         spent: Spent::Nothing,
         reports: 0,
         seeded: false,
+        why: None,
     };
     let number = |value, variance| Number { value, variance }.into();
     let mut filter = ReleaseFilter::new();
@@ -80,6 +81,7 @@ fn extreme_variances_filter_to_finite_numbers() {
                 spent: Spent::Nothing,
                 reports: 0,
                 seeded: false,
+                why: None,
             };
             let smoothed = filter.push(release);
             let (counts, variances) = smoothed.statistic.leaves();
@@ -103,6 +105,7 @@ fn used_filters() -> [ReleaseFilter; 2] {
                 spent: Spent::Nothing,
                 reports: 0,
                 seeded: false,
+                why: None,
             });
         }
     }

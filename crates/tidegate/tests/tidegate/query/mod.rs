@@ -16,7 +16,7 @@ fn window(length: u64) -> Window {
 fn release(timestamp: u64, frequencies: &[f64], variance: f64, freshness: Freshness) -> Release {
     let (frequencies, variances) = (frequencies.to_vec(), vec![variance; frequencies.len()]);
     let statistic = Statistic::Histogram(Histogram { frequencies, variances });
-    Release { timestamp, statistic, freshness, spent: Spent::Nothing, reports: 100, seeded: false }
+    Release { timestamp, statistic, freshness, spent: Spent::Nothing, reports: 100, seeded: false, why: None }
 }
 
 fn history(releases: impl IntoIterator<Item = Release>) -> History {

@@ -85,6 +85,7 @@ fn queries_and_repairs_of_frequencies_refuse_numbers() {
         spent: Spent::Nothing,
         reports: 1,
         seeded: false,
+        why: None,
     };
     let mut history = History::new(Window::EVENT, 10).unwrap();
     assert_eq!(history.push(release.clone(), None), Err(QueryError::NotFrequencies { timestamp: 4 }));

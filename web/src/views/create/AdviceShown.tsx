@@ -1,0 +1,98 @@
+import type { Advice } from '../../api/types';
+import { RankedBars } from '../../charts/small';
+import { figure } from '../../data/format';
+
+const METRICS: Record<string, string> = {
+  mse: 'mean squared error',
+  mae: 'mean absolute error',
+  mre: 'mean relative error',
+  amre: 'mean relative error',
+  error_rate: 'share of wrong symbols',
+  ajsd: 'Jensen–Shannon divergence',
+  histogram_distance: 'distance of histograms',
+};
+
+const plain = (mechanism: string): string => mechanism.replace(/^.*\./, '');
+
+export function AdviceShown(props: {
+  advice: Advice;
+  mechanism: string | null;
+  onChoose(mechanism: string | null): void;
+}) {
+  const { advice } = props;
+  const chosen = props.mechanism ?? (advice.mechanism === null ? null : plain(advice.mechanism));
+  const ranking = advice.ranking.map((one) => ({ ...one, mechanism: plain(one.mechanism) }));
+  const metric = METRICS[advice.metric] ?? advice.metric;
+  return (
+    <section class="card stack" aria-label="Prediction">
+      <h2>Predicted error</h2>
+      {ranking.length === 0 ? (
+        <p>No mechanism fits these answers: a larger ε or fewer values may help.</p>
+      ) : (
+        <RankedBars ranking={ranking} chosen={chosen} unit={`${metric}, logarithmic: less is better`} />
+      )}
+      {advice.why && <p>{advice.why}</p>}
+      {advice.otherwise && <p class="soft">{advice.otherwise}</p>}
+      <details>
+        <summary>As a table, and to choose another mechanism</summary>
+        <div class="scroll" tabIndex={0} role="region" aria-label="Predicted errors as a table">
+          <table class="small">
+            <thead>
+              <tr>
+                <th scope="col">Mechanism</th>
+                <th scope="col" class="number">
+                  {metric}
+                </th>
+                <th scope="col" class="number">
+                  from
+                </th>
+                <th scope="col" class="number">
+                  to
+                </th>
+                <th scope="col">by</th>
+                <th scope="col">
+                  <span class="hidden">Choice</span>
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {ranking.map((one) => (
+                <tr key={one.mechanism}>
+                  <th scope="row">{one.mechanism}</th>
+                  <td class="number">{figure(one.error, 3)}</td>
+                  <td class="number">{figure(one.low, 3)}</td>
+                  <td class="number">{figure(one.high, 3)}</td>
+                  <td>{one.method}</td>
+                  <td>
+                    {one.mechanism === chosen ? (
+                      <span class="chip good">chosen</span>
+                    ) : (
+                      one.mechanism !== 'constant' && (
+                        <button type="button" onClick={() => props.onChoose(one.mechanism)}>
+                          Take {one.mechanism}
+                        </button>
+                      )
+                    )}
+                  </td>
+                </tr>
+              ))}
+              {advice.unpredicted.map((one) => (
+                <tr key={one.mechanism}>
+                  <th scope="row">{plain(one.mechanism)}</th>
+                  <td colSpan={5} class="soft">
+                    {one.why}
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+        {props.mechanism !== null && (
+          <button type="button" onClick={() => props.onChoose(null)}>
+            Take the recommended one
+          </button>
+        )}
+      </details>
+    </section>
+  );
+}
