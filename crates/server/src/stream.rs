@@ -224,7 +224,7 @@ impl Declaration {
             _ => return Ok(None),
         };
         let (stream, ticks) = (self.name.clone(), self.ticks());
-        Ok(Some(StreamPolicy { stream, protects, oracle, ticks, slot_key, sequence }))
+        Ok(Some(StreamPolicy { stream, protects, oracle, ticks, slot_key, sequence, issuer: None }))
     }
 
     /// Checks that it keeps the guarantee of an earlier declaration. Queries, monitors, webhooks, retention and whether

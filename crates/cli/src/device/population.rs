@@ -154,6 +154,7 @@ mod tests {
             ticks: Ticks { epoch: 0, seconds: NonZeroU64::MIN },
             slot_key: *b"sixteen byte key",
             sequence: None,
+            issuer: None,
         }
     }
 
