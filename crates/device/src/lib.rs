@@ -28,14 +28,16 @@ mod device;
 pub mod disk;
 pub mod enrolment;
 mod poprf;
+mod refusal;
 pub mod sequence;
 #[cfg(feature = "simulation")]
 pub mod simulation;
 mod slot;
 pub mod wire;
 
-pub use agent::{Agent, AgentError, AgentReply, Beginning, RefusalReason};
+pub use agent::{Agent, AgentError, AgentReply, Beginning};
 pub use device::{AnswerError, Device, DevicePolicy, PreparedQuestion};
+pub use refusal::RefusalReason;
 pub use slot::slot_of;
 
 /// Compiles and runs the README's example.

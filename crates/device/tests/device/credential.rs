@@ -220,7 +220,8 @@ fn the_issuer_sees_nothing_of_a_token_twice() {
 fn draws_that_the_credential_did_not_sign_are_refused() {
     let (issuer, request) = (issuer(), Draw::new(10, &mut SeededRandom::new(1)).request(&credential()));
     assert!(issuer.check(&request).is_ok());
-    let changes: [(fn(&mut DrawRequest), TokenError); 9] = [
+    type Change = (fn(&mut DrawRequest), TokenError);
+    let changes: [Change; 9] = [
         (|request| request.device = "phone-2".to_owned(), TokenError::Unsigned),
         (|request| request.device = "Phone 1".to_owned(), TokenError::Unsigned),
         (|request| request.block = 11, TokenError::Unsigned),

@@ -210,6 +210,7 @@ const fn reason(error: &ReportError) -> &'static str {
         ReportError::Rejected(BatchRejection::NotOpen { .. }) => "closed",
         ReportError::Rejected(_) => "no_stream",
         ReportError::Crowded => "crowded",
+        ReportError::Token(_) => "token",
         ReportError::Busy => "busy",
         ReportError::Store => "store",
     }
@@ -274,12 +275,14 @@ impl Observer for Telemetry {
 
     fn received(&self, name: &str, outcome: &Result<Receipt, ReportError>) {
         match outcome {
-            Ok(Receipt { accepted, repeated, conflicting, implausible }) => {
+            Ok(Receipt { accepted, repeated, conflicting, implausible, wrong_token }) => {
                 self.meters.accepted.get_or_create(&stream(name.to_owned())).inc_by(*accepted);
                 if *repeated > 0 {
                     self.meters.repeated.get_or_create(&stream(name.to_owned())).inc_by(*repeated);
                 }
-                for (reason, count) in [("conflicting", *conflicting), ("implausible", *implausible)] {
+                let rejected =
+                    [("conflicting", *conflicting), ("implausible", *implausible), ("wrong_token", *wrong_token)];
+                for (reason, count) in rejected {
                     if count > 0 {
                         self.meters.refused(name, reason, count);
                     }

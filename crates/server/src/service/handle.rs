@@ -10,6 +10,7 @@ use super::Change;
 use crate::driver::{DriveError, Driver, Tools, progress};
 use crate::ingest::EventBuffer;
 use crate::ingest::admission::{Admission, Admissions};
+use crate::ingest::issuing::Issuing;
 use crate::store::{Status, StoreError, StreamRecord};
 use crate::stream::Declaration;
 
@@ -20,6 +21,8 @@ pub(super) struct StreamHandle {
     pub(super) tag: StreamTag,
     pub(super) policy: Option<Arc<str>>,
     pub(super) buffer: Option<Arc<EventBuffer>>,
+    /// Who gets tokens, in a stream with credentials.
+    pub(super) issuing: Option<Arc<Issuing>>,
     pub(super) view: Mutex<View>,
     pub(super) change: watch::Sender<Change>,
     /// Set when the declaration has changed, so the driver must be opened again.
@@ -66,12 +69,18 @@ pub(super) fn declaration_of(stream: &StreamRecord) -> Result<Declaration, Drive
 }
 
 impl StreamHandle {
-    pub(super) fn new(found: StreamRecord, declaration: Declaration, buffer: Option<Arc<EventBuffer>>) -> Self {
+    pub(super) fn new(
+        found: StreamRecord,
+        declaration: Declaration,
+        buffer: Option<Arc<EventBuffer>>,
+        issuing: Option<Arc<Issuing>>,
+    ) -> Self {
         Self {
             name: found.name.as_str().into(),
             tag: StreamTag::of(&found.name),
             policy: (!found.policy.is_empty()).then(|| found.policy.into()),
             buffer,
+            issuing,
             change: watch::Sender::new(Change { round: found.version, published: found.published }),
             reopen: AtomicBool::new(false),
             view: Mutex::new(View {

@@ -1,5 +1,6 @@
 //! The routes, by subject. Each file declares its routes and has their handlers.
 
+mod credentials;
 mod devices;
 pub(super) mod events;
 mod feed;
@@ -9,6 +10,7 @@ mod records;
 pub(super) mod status;
 mod users;
 
+pub(super) use credentials::MOST as MOST_CREDENTIALS;
 pub(super) use query::QueryCache;
 
 use super::route::Route;
@@ -19,6 +21,7 @@ pub(super) fn all() -> Vec<Route> {
         status::routes(),
         operators::routes(),
         devices::routes(),
+        credentials::routes(),
         events::routes(),
         users::routes(),
         records::routes(),
