@@ -399,12 +399,18 @@ impl fmt::Debug for TokenChecker {
 }
 
 impl TokenChecker {
-    /// Whether a report comes with a token, and has its identity. It costs a multiplication on the curve.
+    /// The token of a nonce, which only the issuer and whoever has drawn it can compute. It costs a multiplication on
+    /// the curve.
+    pub fn token(&self, nonce: [u8; 16]) -> ReportToken {
+        let (stream, timestamp) = (self.stream, self.timestamp);
+        let secret = secret_of(self.key.evaluate(&nonce, &info(stream, timestamp)));
+        ReportToken { stream, timestamp, nonce, secret }
+    }
+
+    /// Whether a report comes with a token, and has its identity.
     pub fn accepts(&self, phase: u16, id: ReportId, proof: TokenProof, report: &[u8]) -> bool {
         let (nonce, mac) = proof.parts();
-        let info = info(self.stream, self.timestamp);
-        let secret = secret_of(self.key.evaluate(&nonce, &info));
-        let token = ReportToken { stream: self.stream, timestamp: self.timestamp, nonce, secret };
+        let token = self.token(nonce);
         token.mac(phase, report).verify_truncated_left(&mac).is_ok() && token.report_id(phase) == id
     }
 }

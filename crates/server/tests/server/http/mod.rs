@@ -2,6 +2,7 @@
 
 mod attacks;
 mod classes;
+mod credentials;
 mod documented;
 mod flow;
 mod hangs;
