@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::sync::Mutex;
+use std::time::Duration;
 
+use tidegate_device::client::{Client, ClientOptions};
 use tidegate_device::clock::{ClockReading, Steady};
 use tidegate_device::credential::{BLOCK, Credential, Draw, DrawAnswer, DrawRequest, Issuer, TokenError};
 use tidegate_device::disk::replace;
@@ -14,6 +17,7 @@ use tidegate_device::{Agent, AgentError, AgentReply, Beginning, RefusalReason};
 use tidegate_kernel::{Randomness, SeededRandom};
 
 use crate::agent::{ALL, EPOCH, TICK, policy, question, verified};
+use crate::http_server::{Answer, Server};
 
 const FILE: &str = "position.device";
 
@@ -144,6 +148,27 @@ fn a_draw_survives_crashes_and_is_repeated_identically() {
         let again = draw(&mut open(&disk, 160).0, 160, 2).unwrap();
         assert!(sent.is_none_or(|sent| sent == again), "{operations}");
     }
+}
+
+#[test]
+fn a_lost_answer_is_asked_for_with_identical_bytes() {
+    let said = Mutex::new(0);
+    let server = Server::start(move |request| {
+        let mut said = said.lock().unwrap();
+        *said += 1;
+        let answer = serde_json::to_string(&respond(&serde_json::from_slice(&request.body).unwrap())).unwrap();
+        // The first answer is lost on its way.
+        if *said == 1 { Answer::Raw(Vec::new()) } else { Answer::Json(200, answer) }
+    });
+    let options = ClientOptions { attempts: 2, pause: Duration::from_millis(1), ..ClientOptions::default() };
+    let client = Client::new(&server.url(), options).unwrap();
+    let disk = SimulatedDisk::new(Broken::default(), 1);
+    let mut agent = ready(&disk);
+    let request = draw(&mut agent, 160, 1).unwrap();
+    agent.drawn(request.block, &client.draw("visits", &request).unwrap()).unwrap();
+    let requests = server.requests();
+    assert_eq!((requests.len(), requests[0].path.as_str()), (2, "/v1/streams/visits/tokens"));
+    assert_eq!(requests[0].body, requests[1].body);
 }
 
 #[test]
