@@ -196,8 +196,8 @@ impl Draw {
     }
 
     /// A position in a block, at random: where the device draws for the next one, so that not all do so at once.
-    pub(crate) const fn turn(&self) -> u64 {
-        self.seed[0] as u64 % BLOCK
+    pub(crate) fn turn(&self) -> u64 {
+        u64::from(self.expand(b"tidegate token turn\n", self.block)[0]) % BLOCK
     }
 
     fn expand(&self, heading: &[u8], timestamp: u64) -> [u8; 64] {
