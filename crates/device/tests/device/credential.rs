@@ -18,6 +18,7 @@ use tidegate_kernel::{Randomness, SeededRandom};
 
 use crate::agent::{ALL, EPOCH, TICK, policy, question, verified};
 use crate::http_server::{Answer, Server};
+use crate::sequence;
 
 const FILE: &str = "position.device";
 
@@ -340,6 +341,31 @@ fn batches_carry_tokens_in_a_form_that_never_changes() {
         changed.reports[0].token = Some(token.to_owned());
         assert_eq!(changed.to_bytes(), Err(WireError::Digits { position: 0 }), "{token}");
     }
+}
+
+#[test]
+fn releases_of_sequences_have_tokens_too() {
+    let offered = || verified(StreamPolicy { issuer: Some(issuer().public()), ..sequence::policy(1, 2) });
+    let disk = SimulatedDisk::new(Broken::default(), 1);
+    let open = |now, seed| {
+        Agent::open(disk.clone(), "position", offered(), b"machine", at(now), &mut SeededRandom::new(seed)).unwrap()
+    };
+    let mut agent = open(158, 1).0;
+    let asked = sequence::question(160, 1);
+    let mut random = SeededRandom::new(3);
+    let reply = agent.answer(at(160), "visits", &asked, 1, &mut random).unwrap();
+    assert_eq!(reply, AgentReply::Refused(RefusalReason::NoToken));
+    let request = draw(&mut agent, 160, 1).unwrap();
+    agent.drawn(request.block, &respond(&request)).unwrap();
+    drop(agent);
+    disk.restart();
+    let (mut agent, beginning) = open(160, 2);
+    assert!(matches!(beginning, Beginning::Resumed));
+    let AgentReply::Report(report) = agent.answer(at(160), "visits", &asked, 1, &mut random).unwrap() else {
+        panic!("no report")
+    };
+    let (id, proof) = (agent.report_id(&asked), agent.prove(&asked, &report).unwrap());
+    assert!(issuer().checker(160).unwrap().accepts(0, id, proof, report.as_bytes()));
 }
 
 /// The contents of an agent's state: after a window and a draw, where the stream has credentials.
