@@ -197,6 +197,7 @@ impl Demo {
             // For as long as anybody listens.
             ticks: None,
             poison: 0,
+            operator_token_file: None,
             json: false,
             quiet: true,
             days: city.days,

@@ -3,9 +3,11 @@
 use std::num::NonZeroU64;
 
 use clap::{Args, Subcommand};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tidegate::spec::Every;
 use tidegate_device::client::Client;
+use tidegate_device::credential::Credential;
 use tidegate_server::retention::Retention;
 use tidegate_server::stream::{Declaration, DeclarationError};
 use tidegate_table::{Reading, TableError, TableReader};
@@ -20,9 +22,10 @@ use crate::table::layout;
 
 /// Manage the streams of a running service, and send events to them.
 ///
-/// Creating, pausing, resuming and retiring need an operator's token, sending and registering users an
-/// ingest token, and listing and showing an analyst's. The token is in --token-file or in the variable TIDEGATE_TOKEN,
-/// and the address in --server or in the variable TIDEGATE_SERVER.
+/// Creating, pausing, resuming, retiring and credentials need an operator's token, sending and
+/// registering users an ingest token, and listing and showing an analyst's. The token is in
+/// --token-file or in the variable TIDEGATE_TOKEN, and the address in --server or in the variable
+/// TIDEGATE_SERVER.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
@@ -91,6 +94,18 @@ enum Action {
                       tidegate stream users offices --user anna --leave"
     )]
     Users(Users),
+    /// Get the credential of a device, for a stream that was created with --credentials
+    ///
+    /// Needs an operator's token. Ask for the name of a device only after you have made sure which device
+    /// it is: a name counts once for each timestamp, and whoever gets many names counts as often. The
+    /// credential, a line of JSON, goes to the device, which keeps it secret: tidegate device run
+    /// --credential-file. Nothing is stored: the same name always has the same credential.
+    #[command(
+        verbatim_doc_comment,
+        after_help = "Example:\n  tidegate stream credential visits --device phone-17 --server http://127.0.0.1:8420 \
+                      --token-file operator.token > phone-17.credential"
+    )]
+    Credential(OneCredential),
 }
 
 #[derive(Debug, Args)]
@@ -117,6 +132,10 @@ struct Create {
     /// Take the history of a trusted curator first; resume makes the stream live
     #[arg(long)]
     backfill: bool,
+
+    /// Count only reports with tokens, which devices draw with credentials: each device once for each timestamp
+    #[arg(long)]
+    credentials: bool,
 
     /// A URL that gets the messages of monitors; may be repeated
     #[arg(long, value_name = "URL")]
@@ -227,6 +246,19 @@ struct Users {
     json: bool,
 }
 
+#[derive(Debug, Args)]
+struct OneCredential {
+    /// The stream's name
+    name: String,
+
+    /// The device's name: lower-case letters, digits, _ and -
+    #[arg(long, value_name = "NAME")]
+    device: String,
+
+    #[command(flatten)]
+    server: Server,
+}
+
 /// Most events of a request; the service takes 100,000 and 8 MiB.
 const MOST_EVENTS: usize = 10_000;
 /// Most bytes of a request, about.
@@ -246,6 +278,7 @@ impl Streams {
             Action::Retire(one) => one.set("retire"),
             Action::Send(send) => send.run(),
             Action::Users(users) => users.run(),
+            Action::Credential(one) => one.run(),
         }
     }
 }
@@ -275,11 +308,12 @@ fn show(stream: &Value, json: bool) -> Result<(), Failure> {
 impl Create {
     fn run(&self) -> Result<(), Failure> {
         let spec = Input::spec(&self.spec)?;
-        let Self { tick, epoch, lateness, backfill, .. } = *self;
+        let Self { tick, epoch, lateness, backfill, credentials, .. } = *self;
         let (name, webhooks) = (self.name.clone(), self.webhook.clone());
         let retention = Retention { timestamps: self.keep_timestamps, age: self.keep_age };
-        let spec_given = spec.declared()?;
-        let declaration = Declaration { name, tick, epoch, spec: spec_given, lateness, backfill, webhooks, retention };
+        let declared = spec.declared()?;
+        let declaration =
+            Declaration { name, tick, epoch, spec: declared, lateness, backfill, credentials, webhooks, retention };
         declaration.check().map_err(|error| match error {
             DeclarationError::Spec(error) => spec.refused(&error).into(),
             other => Failure::input(other),
@@ -288,6 +322,35 @@ impl Create {
         let stream = self.server.client(1)?.ask("/v1/streams", &body).map_err(explain)?;
         show(&stream, self.json)
     }
+}
+
+impl OneCredential {
+    fn run(&self) -> Result<(), Failure> {
+        let client = self.server.client(1)?;
+        let credentials = credentials(&client, &self.name, std::slice::from_ref(&self.device))?;
+        let mut output = Output::create("-")?;
+        for credential in credentials {
+            output.write(&format!("{}\n", serde_json::to_string(&credential).map_err(Failure::run)?))?;
+        }
+        output.finish()
+    }
+}
+
+/// Most credentials of a request.
+pub(crate) const MOST_CREDENTIALS: usize = 1_000;
+
+/// Gets the credentials of up to [`MOST_CREDENTIALS`] devices, in their order.
+pub(crate) fn credentials(client: &Client, stream: &str, devices: &[String]) -> Result<Vec<Credential>, Failure> {
+    #[derive(Deserialize)]
+    struct Credentials {
+        credentials: Vec<Credential>,
+    }
+    let body = json!({ "devices": devices }).to_string();
+    let Credentials { credentials } = client.ask(&path(stream, "/credentials")?, &body).map_err(explain)?;
+    if credentials.iter().map(Credential::device).eq(devices) {
+        return Ok(credentials);
+    }
+    Err(Failure::run("the service has answered with credentials of other devices"))
 }
 
 impl List {

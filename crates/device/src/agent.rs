@@ -9,53 +9,13 @@ use tidegate_kernel::primitives::SymbolBatch;
 use tidegate_kernel::{NoEntropy, Question, Randomness, Window};
 
 use crate::clock::{ClockGuard, ClockReading};
+use crate::credential::{BLOCK, Draw, DrawAnswer, ReportToken, TokenError};
 use crate::device::Device;
 use crate::disk::{self, Damaged, Disk};
 use crate::enrolment::{StreamPolicy, VerifiedPolicy, common, is_name};
+use crate::refusal::RefusalReason;
 use crate::sequence::{SequenceError, SequenceMemory, SequencePolicy, SequenceRule};
-use crate::wire::{ReportId, StreamTag};
-
-/// Why a question gets no answer, as a code for the collector. No reason depends on the device's value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum RefusalReason {
-    /// The question is about another stream than the enrolled one.
-    OtherStream,
-    /// The device is not in the cohort.
-    NotAsked,
-    /// The question is not about the present timestamp.
-    NotNow,
-    /// The question is about another domain.
-    OtherDomain,
-    /// The question uses another oracle than the policy's, or is of another form.
-    OtherOracle,
-    /// The phase, or a later one, was answered.
-    Answered,
-    /// The question is invalid.
-    Malformed,
-    /// The window has too little budget left.
-    Budget,
-    /// No channel was found for the next release of a sequence.
-    NoChannel,
-}
-
-impl RefusalReason {
-    /// The code.
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::OtherStream => "other_stream",
-            Self::NotAsked => "not_asked",
-            Self::NotNow => "not_now",
-            Self::OtherDomain => "other_domain",
-            Self::OtherOracle => "other_oracle",
-            Self::Answered => "answered",
-            Self::Malformed => "malformed",
-            Self::Budget => "budget",
-            Self::NoChannel => "no_channel",
-        }
-    }
-}
+use crate::wire::{ReportId, StreamTag, TokenProof};
 
 /// The agent's reply to a question. It may be sent to the collector.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,6 +61,9 @@ pub enum AgentError {
     /// The clock is before the stream's epoch.
     #[error("the device's clock shows a time before the stream's epoch")]
     BeforeEpoch,
+    /// An answer to a draw that is not accepted. Nothing has changed.
+    #[error(transparent)]
+    Token(#[from] TokenError),
 }
 
 /// How an agent was opened.
@@ -147,7 +110,7 @@ pub struct Agent<D> {
 struct State {
     witness: Vec<u8>,
     identity: [u8; 16],
-    // Without its sequence, which is saved with the sequence's memory.
+    // Without its sequence and its key of tokens, which are saved with what they need.
     #[serde(with = "common")]
     policy: StreamPolicy,
     device: Device,
@@ -160,7 +123,10 @@ struct State {
     // Required as well.
     #[serde(deserialize_with = "Option::deserialize")]
     silence: Option<Silence>,
-    /// Memory of a stream of sequences; saved after the rest.
+    /// Tokens of the present block and of the next, in a stream with credentials; saved after the rest.
+    #[serde(skip)]
+    draws: Vec<Draw>,
+    /// Memory of a stream of sequences; saved last.
     #[serde(skip)]
     sequence: Option<SequenceState>,
 }
@@ -179,6 +145,17 @@ struct OpenBatch {
     /// The timestamp of its first symbol.
     start: u64,
     symbols: SymbolBatch,
+}
+
+/// Heading of the saved form of tokens, with which no state of a sequence begins.
+const TOKENS: &[u8] = b"tidegate tokens 1\n";
+
+/// The saved form of tokens.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SavedTokens<'a> {
+    issuer: [u8; 32],
+    draws: Cow<'a, [Draw]>,
 }
 
 /// The saved form of a sequence's state.
@@ -351,7 +328,8 @@ impl<D: Disk> Agent<D> {
         let device = Device::fully_spent(policy.protects, policy.slot_of(&identity), timestamp);
         let sequence = policy.sequence.as_ref().map(SequenceState::new).transpose()?;
         let witness = witness.to_vec();
-        let state = State { witness, identity, policy, device, last: None, pace, silence, sequence };
+        let draws = Vec::new();
+        let state = State { witness, identity, policy, device, last: None, pace, silence, draws, sequence };
         let mut agent = Self { disk, file, state, stopped: false };
         agent.save()?;
         Ok((agent, beginning))
@@ -369,8 +347,71 @@ impl<D: Disk> Agent<D> {
 
     /// The identity of the report for a question: equal for retries, different for every other question.
     pub fn report_id(&self, question: &Question) -> ReportId {
-        let stream = StreamTag::of(&self.state.policy.stream);
-        ReportId::of(&self.state.identity, stream, question.timestamp, question.phase)
+        match self.token(question.timestamp) {
+            Some(token) => token.report_id(question.phase),
+            None => ReportId::of(&self.state.identity, self.tag(), question.timestamp, question.phase),
+        }
+    }
+
+    /// The proof of the token for a report, in a stream with credentials.
+    pub fn prove(&self, question: &Question, report: &Report) -> Option<TokenProof> {
+        self.token(question.timestamp).map(|token| token.prove(question.phase, report.as_bytes()))
+    }
+
+    fn tag(&self) -> StreamTag {
+        StreamTag::of(&self.state.policy.stream)
+    }
+
+    fn token(&self, timestamp: u64) -> Option<ReportToken> {
+        self.state.draws.iter().find_map(|draw| draw.token(self.tag(), timestamp))
+    }
+
+    /// The next draw of tokens; `None` if there is nothing to draw at present. Send its request, and pass the answer to
+    /// [`drawn`](Self::drawn). Until then it stays the same, also after a crash: on return it is durable.
+    ///
+    /// The draw of the present block comes first, and later in it that of the next block, at a position that differs
+    /// between devices.
+    ///
+    /// # Errors
+    /// [`AgentError::BeforeEpoch`], [`AgentError::Disk`] and [`AgentError::Stopped`].
+    pub fn draw(&mut self, now: ClockReading, random: &mut impl Randomness) -> Result<Option<&Draw>, AgentError> {
+        if self.stopped {
+            return Err(AgentError::Stopped);
+        }
+        let State { policy, draws, .. } = &mut self.state;
+        if policy.issuer.is_none() {
+            return Ok(None);
+        }
+        let timestamp = policy.ticks.timestamp(now.wall).ok_or(AgentError::BeforeEpoch)?;
+        let (block, position) = (timestamp / BLOCK, timestamp % BLOCK);
+        draws.retain(|draw| (block..=block.saturating_add(1)).contains(&draw.block()));
+        let present = draws.iter().find(|draw| draw.block() == block);
+        let wanted = match present {
+            Some(draw) if !draw.is_complete() || position < draw.turn() => block,
+            Some(_) => block.saturating_add(1),
+            None => block,
+        };
+        if !draws.iter().any(|draw| draw.block() == wanted) {
+            draws.push(Draw::new(wanted, random));
+            self.save()?;
+        }
+        Ok(self.state.draws.iter().find(|draw| draw.block() == wanted && !draw.is_complete()))
+    }
+
+    /// Takes the answer to a [`draw`](Self::draw). On return the tokens are durable.
+    ///
+    /// # Errors
+    /// [`AgentError::Token`] for tokens of another key than the policy's, or where there is no such draw;
+    /// [`AgentError::Disk`] and [`AgentError::Stopped`].
+    pub fn drawn(&mut self, block: u64, answer: &DrawAnswer) -> Result<(), AgentError> {
+        if self.stopped {
+            return Err(AgentError::Stopped);
+        }
+        let (tag, State { policy, draws, .. }) = (self.tag(), &mut self.state);
+        let draw = draws.iter_mut().find(|draw| draw.block() == block && !draw.is_complete());
+        let (Some(issuer), Some(draw)) = (&policy.issuer, draw) else { return Err(TokenError::OtherKey.into()) };
+        draw.finish(tag, issuer, answer)?;
+        self.save()
     }
 
     /// Notes the value at a timestamp up to now, for the open batch of a stream whose releases take several symbols.
@@ -409,12 +450,17 @@ impl<D: Disk> Agent<D> {
         }
         let timestamp = policy.ticks.timestamp(now.wall).ok_or(AgentError::BeforeEpoch)?;
         self.state.look_at(now);
-        let State { device, last, sequence, .. } = &mut self.state;
+        let State { policy, device, last, draws, sequence, .. } = &mut self.state;
         if let Some((answered, report)) = last
             && answered == question
             && question.timestamp == timestamp
         {
             return Ok(AgentReply::Report(report.clone()));
+        }
+        // Before anything is spent: without a token the report would not be counted.
+        let stream = StreamTag::of(stream);
+        if policy.issuer.is_some() && !draws.iter().any(|draw| draw.token(stream, question.timestamp).is_some()) {
+            return Ok(AgentReply::Refused(RefusalReason::NoToken));
         }
         let answered = match sequence {
             None => device.answer(timestamp, question, value, random),
@@ -489,7 +535,11 @@ fn load(disk: &impl Disk, file: &str, witness: &[u8]) -> Result<Loaded, AgentErr
 }
 
 fn contents_of(state: &State) -> postcard::Result<Vec<u8>> {
-    let contents = postcard::to_allocvec(state)?;
+    let mut contents = postcard::to_allocvec(state)?;
+    if let Some(issuer) = state.policy.issuer {
+        contents.extend_from_slice(TOKENS);
+        contents = postcard::to_extend(&SavedTokens { issuer, draws: Cow::Borrowed(&state.draws) }, contents)?;
+    }
     let (Some(policy), Some(SequenceState { memory, .. })) = (&state.policy.sequence, &state.sequence) else {
         return Ok(contents);
     };
@@ -497,7 +547,14 @@ fn contents_of(state: &State) -> postcard::Result<Vec<u8>> {
 }
 
 fn parse(contents: &[u8]) -> Option<Box<State>> {
-    let (mut state, rest): (State, &[u8]) = postcard::take_from_bytes(contents).ok()?;
+    let (mut state, mut rest): (State, &[u8]) = postcard::take_from_bytes(contents).ok()?;
+    if let Some(tokens) = rest.strip_prefix(TOKENS) {
+        let (SavedTokens { issuer, draws }, after) = postcard::take_from_bytes(tokens).ok()?;
+        if draws.len() > 2 || !draws.iter().all(Draw::is_possible) {
+            return None;
+        }
+        (state.policy.issuer, state.draws, rest) = (Some(issuer), draws.into_owned(), after);
+    }
     if !rest.is_empty() {
         let (SavedSequence { policy, memory }, []) = postcard::take_from_bytes(rest).ok()? else { return None };
         let rule = SequenceRule::new(&policy).ok().filter(|rule| memory.fits(rule))?;

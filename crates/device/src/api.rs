@@ -5,6 +5,7 @@
 //! | `GET /v1/streams/{stream}/policy` | a [`SignedPolicy`](crate::enrolment::SignedPolicy) |
 //! | `GET /v1/streams/{stream}/questions` | [`OpenQuestions`]; `?after={round}&wait={seconds}` waits for a later one |
 //! | `POST /v1/streams/{stream}/reports` | [`Receipt`], for a batch of reports |
+//! | `POST /v1/streams/{stream}/tokens` | a [`DrawAnswer`](crate::credential::DrawAnswer), for tokens |
 //!
 //! A response with status 400 or more is a [`Problem`]. Retry after 408, 429 and 5xx, not before the seconds in
 //! `Retry-After` have passed. Batches are a [`Batch`](crate::wire::Batch) of media type [`BATCH`], or a
@@ -52,6 +53,14 @@ pub struct Receipt {
     pub conflicting: u64,
     /// Rejected reports that no honest device sends.
     pub implausible: u64,
+    /// Rejected reports whose token is wrong, in a stream with [credentials](crate::credential).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub wrong_token: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde wants a reference
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The body of an error response. Clients work without it.

@@ -30,6 +30,7 @@ use ureq::http::{HeaderMap, HeaderValue, Response, StatusCode, Uri};
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 
 use crate::api::{BATCH, OpenQuestions, Problem, Receipt};
+use crate::credential::{DrawAnswer, DrawRequest};
 use crate::enrolment::{PolicyError, SignedPolicy, VerifiedPolicy, is_name};
 
 /// Maximum length of a receipt or an error, in bytes.
@@ -241,6 +242,16 @@ impl Client {
     pub fn send(&self, stream: &str, batch: &[u8]) -> Result<Receipt, ClientError> {
         let path = path(stream, "reports")?;
         self.call(SHORT_ANSWER, || self.post(&path).header(CONTENT_TYPE, BATCH).send(batch))
+    }
+
+    /// Draws tokens. Without a response, it sends the same request again; the collector answers it alike.
+    ///
+    /// # Errors
+    /// See [`ClientError`]. A collector refuses a draw that differs from an earlier one for the same block.
+    pub fn draw(&self, stream: &str, request: &DrawRequest) -> Result<DrawAnswer, ClientError> {
+        let path = path(stream, "tokens")?;
+        let body = serde_json::to_string(request).map_err(|error| ClientError::Answer(error.to_string()))?;
+        self.call(SHORT_ANSWER, || self.post(&path).header(CONTENT_TYPE, "application/json").send(&body))
     }
 
     /// Reads a path of the collector's API, such as `/v1/streams`.

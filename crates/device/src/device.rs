@@ -7,7 +7,7 @@ use tidegate_kernel::oracle::{Oracle, OracleError, Report};
 use tidegate_kernel::primitives::{PrimitiveError, SymbolBatch};
 use tidegate_kernel::{Epsilon, Ledger, Question, QuestionError, Randomness, Refusal, View, Window};
 
-use crate::agent::RefusalReason;
+use crate::refusal::RefusalReason;
 use crate::sequence::{Planned, SequenceMemory, SequenceRule};
 
 /// The privacy guarantee that a device was enrolled with.

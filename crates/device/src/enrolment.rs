@@ -12,6 +12,7 @@ use tidegate_kernel::{MAX_DOMAIN, MAX_RESPONSE_EPSILON, Window};
 
 use crate::clock::Ticks;
 use crate::device::DevicePolicy;
+use crate::poprf::is_public_key;
 use crate::sequence::{SequenceError, SequencePolicy};
 use crate::slot::slot_of;
 use crate::wire::{bytes_of, digits_of};
@@ -36,6 +37,10 @@ pub struct StreamPolicy {
     /// How devices release their own sequences; `None` for a stream whose questions an oracle answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence: Option<SequencePolicy>,
+    /// The public key of the tokens without which no report is counted; `None` for a stream without
+    /// [credentials](crate::credential).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<[u8; 32]>,
 }
 
 /// The part of a policy that every stream has. Its encoding is signed and saved, and never changes.
@@ -51,7 +56,7 @@ struct CommonPolicy {
 
 impl CommonPolicy {
     fn of(policy: &StreamPolicy) -> Self {
-        let StreamPolicy { stream, protects, oracle, ticks, slot_key, sequence: _ } = policy;
+        let StreamPolicy { stream, protects, oracle, ticks, slot_key, sequence: _, issuer: _ } = policy;
         Self { stream: stream.clone(), protects: *protects, oracle: *oracle, ticks: *ticks, slot_key: *slot_key }
     }
 }
@@ -68,7 +73,7 @@ pub(crate) mod common {
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<StreamPolicy, D::Error> {
         let CommonPolicy { stream, protects, oracle, ticks, slot_key } = CommonPolicy::deserialize(deserializer)?;
-        Ok(StreamPolicy { stream, protects, oracle, ticks, slot_key, sequence: None })
+        Ok(StreamPolicy { stream, protects, oracle, ticks, slot_key, sequence: None, issuer: None })
     }
 }
 
@@ -89,6 +94,9 @@ pub enum PolicyError {
     /// A sequence that a device cannot release.
     #[error(transparent)]
     Sequence(#[from] SequenceError),
+    /// An invalid key of tokens.
+    #[error("issuer: the public key of tokens is no element of the group ristretto255")]
+    Issuer,
     /// The policy could not be encoded.
     #[error("the policy cannot be encoded")]
     Encoding,
@@ -116,6 +124,9 @@ impl StreamPolicy {
         if !(2..=MAX_DOMAIN).contains(&domain) {
             return Err(PolicyError::Domain { given: domain });
         }
+        if self.issuer.as_ref().is_some_and(|key| !is_public_key(key)) {
+            return Err(PolicyError::Issuer);
+        }
         if let Some(sequence) = &self.sequence {
             // One release of many spends the budget of a window, so the budget may be larger than a release.
             return Ok(sequence.check(&self.protects, self.oracle)?);
@@ -134,10 +145,12 @@ impl StreamPolicy {
     /// The signed message: the whole policy after a unique header.
     fn message(&self) -> Result<Vec<u8>, PolicyError> {
         let common = CommonPolicy::of(self);
-        let message = match &self.sequence {
-            None => postcard::to_extend(&common, b"tidegate stream policy 1\n".to_vec()),
-            Some(sequence) => postcard::to_extend(&common, b"tidegate stream policy 2\n".to_vec())
+        let message = match (&self.sequence, &self.issuer) {
+            (None, None) => postcard::to_extend(&common, b"tidegate stream policy 1\n".to_vec()),
+            (Some(sequence), None) => postcard::to_extend(&common, b"tidegate stream policy 2\n".to_vec())
                 .and_then(|message| postcard::to_extend(sequence, message)),
+            (sequence, Some(issuer)) => postcard::to_extend(&common, b"tidegate stream policy 3\n".to_vec())
+                .and_then(|message| postcard::to_extend(&(issuer, sequence), message)),
         };
         message.map_err(|_| PolicyError::Encoding)
     }
@@ -154,7 +167,7 @@ impl StreamPolicy {
     pub fn differences(&self, other: &Self) -> Vec<String> {
         // Destructured fully, so that new fields are compared too.
         let parts = |policy: &Self| {
-            let Self { stream, protects, oracle, ticks, slot_key: _, sequence } = policy;
+            let Self { stream, protects, oracle, ticks, slot_key: _, sequence, issuer } = policy;
             let DevicePolicy { epsilon, window, domain } = protects;
             let window = match window {
                 Window::Timestamps(length) => length.to_string(),
@@ -173,6 +186,7 @@ impl StreamPolicy {
                 ("sequence mechanism", of_sequence(|sequence| sequence.mechanism.to_string())),
                 ("epsilon of a release", of_sequence(|sequence| sequence.epsilon.to_string())),
                 ("metric", of_sequence(|sequence| sequence.metric.to_string())),
+                ("key of tokens", issuer.map_or("none".to_owned(), |key| digits_of(&key))),
             ]
         };
         let pairs = parts(self).into_iter().zip(parts(other));
@@ -285,6 +299,7 @@ pub(crate) mod tests {
             ticks: Ticks { epoch: 1_000, seconds: NonZeroU64::new(10).unwrap() },
             slot_key: *b"sixteen byte key",
             sequence: None,
+            issuer: None,
         }
     }
 

@@ -10,6 +10,7 @@
 //! | (root) | [`Device`], [`Agent`], [`slot_of`] |
 //! | [`enrolment`] | policies of streams, signed by their operator |
 //! | [`sequence`] | sequences that a device releases symbol by symbol, or in batches |
+//! | [`credential`] | credentials of devices, and the tokens that they draw |
 //! | [`clock`] | the device's own time |
 //! | [`disk`] | atomic, checksummed state files |
 //! | [`wire`] | wire formats of reports |
@@ -22,17 +23,21 @@ pub mod api;
 #[cfg(feature = "http")]
 pub mod client;
 pub mod clock;
+pub mod credential;
 mod device;
 pub mod disk;
 pub mod enrolment;
+mod poprf;
+mod refusal;
 pub mod sequence;
 #[cfg(feature = "simulation")]
 pub mod simulation;
 mod slot;
 pub mod wire;
 
-pub use agent::{Agent, AgentError, AgentReply, Beginning, RefusalReason};
+pub use agent::{Agent, AgentError, AgentReply, Beginning};
 pub use device::{AnswerError, Device, DevicePolicy, PreparedQuestion};
+pub use refusal::RefusalReason;
 pub use slot::slot_of;
 
 /// Compiles and runs the README's example.

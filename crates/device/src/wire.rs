@@ -13,6 +13,9 @@
 //!  n·len  the reports, in the same order, one after another: as an oracle's aggregate takes them
 //! ```
 //!
+//! In a stream with [credentials](crate::credential), the header begins with "TGB2", and `n·32` bytes follow the
+//! identities: the nonce of each report's token, and the [proof](TokenProof) that the sender has it.
+//!
 //! A report's identity begins with its timestamp, so that the reports of one timestamp are adjacent in an index and
 //! deleted together. The rest is a keyed hash that only the device can compute. It is equal for retries. For another
 //! timestamp or phase it cannot be linked to the device.
@@ -30,8 +33,11 @@ pub const MAX_BATCH: usize = 8 << 20;
 pub const MAX_REPORTS: usize = 100_000;
 
 const MAGIC: [u8; 4] = *b"TGB1";
+/// The magic of a batch whose reports have tokens.
+const MAGIC_TOKENS: [u8; 4] = *b"TGB2";
 const HEADER: usize = 40;
 const IDENTITY: usize = 16;
+const TOKEN: usize = 32;
 
 /// A hash of a stream's name, as in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -66,6 +72,31 @@ impl ReportId {
     /// a wrap after 2^32.
     pub const fn as_bytes(&self) -> &[u8; IDENTITY] {
         &self.0
+    }
+}
+
+/// The nonce of a report's token, and a keyed hash of the report under the token's secret: 16 bytes each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TokenProof([u8; TOKEN]);
+
+impl TokenProof {
+    /// The bytes.
+    pub const fn as_bytes(&self) -> &[u8; TOKEN] {
+        &self.0
+    }
+
+    /// The nonce and the hash.
+    pub(crate) fn parts(&self) -> ([u8; 16], [u8; 16]) {
+        let (mut nonce, mut mac) = ([0; 16], [0; 16]);
+        nonce.copy_from_slice(&self.0[..16]);
+        mac.copy_from_slice(&self.0[16..]);
+        (nonce, mac)
+    }
+}
+
+impl From<[u8; TOKEN]> for TokenProof {
+    fn from(bytes: [u8; TOKEN]) -> Self {
+        Self(bytes)
     }
 }
 
@@ -112,8 +143,11 @@ pub enum WireError {
     #[error("report {position}: its identity is of another timestamp than the batch")]
     OtherTimestamp { position: usize },
     /// Invalid hexadecimal digits.
-    #[error("report {position}: expected pairs of hexadecimal digits, 32 of them for an identity")]
+    #[error("report {position}: expected pairs of hexadecimal digits, 32 for an identity and 64 for a token")]
     Digits { position: usize },
+    /// Some reports have tokens, and others have none.
+    #[error("report {position}: either all reports of a batch have tokens, or none")]
+    Token { position: usize },
 }
 
 /// Reports of one phase of one timestamp, with checked number, length, identities and order. The oracle checks the
@@ -128,6 +162,8 @@ pub struct Batch<'a> {
     pub phase: u16,
     report_length: usize,
     identities: &'a [[u8; IDENTITY]],
+    /// One for each report, or none.
+    tokens: &'a [u8],
     reports: &'a [u8],
 }
 
@@ -138,9 +174,11 @@ impl<'a> Batch<'a> {
             return Err(WireError::TooLarge { given: bytes.len() });
         }
         let (header, body) = bytes.split_first_chunk::<HEADER>().ok_or(WireError::Foreign)?;
-        if header[..4] != MAGIC || header[30..32] != [0, 0] {
+        let has_tokens = header[..4] == MAGIC_TOKENS;
+        if header[..4] != MAGIC && !has_tokens || header[30..32] != [0, 0] {
             return Err(WireError::Foreign);
         }
+        let token = if has_tokens { TOKEN } else { 0 };
         let mut tag = [0; 16];
         tag.copy_from_slice(&header[4..20]);
         let word = |from: usize, to: usize| {
@@ -154,17 +192,19 @@ impl<'a> Batch<'a> {
         if reports == 0 || reports > MAX_REPORTS {
             return Err(WireError::Count { given: reports });
         }
-        let expected = HEADER as u64 + (IDENTITY as u64 + length as u64) * count;
+        let expected = HEADER as u64 + (IDENTITY as u64 + token as u64 + length as u64) * count;
         if expected != bytes.len() as u64 {
             return Err(WireError::Length { reports, length, expected, given: bytes.len() });
         }
-        let (identities, reports) = body.split_at(IDENTITY * reports);
+        let (identities, body) = body.split_at(IDENTITY * reports);
+        let (tokens, reports) = body.split_at(token * reports);
         let batch = Self {
             stream: StreamTag(tag),
             timestamp,
             phase,
             report_length: length,
             identities: identities.as_chunks().0,
+            tokens,
             reports,
         };
         batch.check()?;
@@ -201,6 +241,11 @@ impl<'a> Batch<'a> {
         self.reports
     }
 
+    /// The proofs of all tokens, concatenated: 32 bytes for each report. Empty where reports have no tokens.
+    pub const fn tokens(&self) -> &'a [u8] {
+        self.tokens
+    }
+
     /// Each report with its identity.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (ReportId, &'a [u8])> + use<'a> {
         self.identities.iter().map(|identity| ReportId(*identity)).zip(self.reports.chunks_exact(self.report_length))
@@ -214,13 +259,15 @@ pub struct BatchWriter {
     timestamp: u64,
     phase: u16,
     report_length: usize,
-    reports: Vec<(ReportId, Vec<u8>)>,
+    /// Whether all reports have tokens; as the first has.
+    has_tokens: bool,
+    reports: Vec<(ReportId, Option<TokenProof>, Vec<u8>)>,
 }
 
 impl BatchWriter {
     /// Creates an empty batch for reports of the given length.
     pub const fn new(stream: StreamTag, timestamp: u64, phase: u16, report_length: usize) -> Self {
-        Self { stream, timestamp, phase, report_length, reports: Vec::new() }
+        Self { stream, timestamp, phase, report_length, has_tokens: false, reports: Vec::new() }
     }
 
     /// Adds a report.
@@ -228,6 +275,14 @@ impl BatchWriter {
     /// # Errors
     /// If the report has another length or timestamp, or the batch is full: write it and begin another.
     pub fn push(&mut self, id: ReportId, report: &[u8]) -> Result<(), WireError> {
+        self.push_with(id, None, report)
+    }
+
+    /// Adds a report, and the proof of its token if it has one.
+    ///
+    /// # Errors
+    /// Those of [`push`](Self::push); and if only some reports have tokens.
+    pub fn push_with(&mut self, id: ReportId, token: Option<TokenProof>, report: &[u8]) -> Result<(), WireError> {
         let (given, expected) = (report.len(), self.report_length);
         if given != expected || given == 0 {
             return Err(WireError::Report { given, expected });
@@ -236,14 +291,18 @@ impl BatchWriter {
         if id.0[..4] != prefix(self.timestamp) {
             return Err(WireError::OtherTimestamp { position });
         }
-        let bytes = HEADER + (IDENTITY + expected) * (position + 1);
+        if position > 0 && self.has_tokens != token.is_some() {
+            return Err(WireError::Token { position });
+        }
+        let bytes = HEADER + (IDENTITY + if token.is_some() { TOKEN } else { 0 } + expected) * (position + 1);
         if bytes > MAX_BATCH {
             return Err(WireError::TooLarge { given: bytes });
         }
         if position >= MAX_REPORTS {
             return Err(WireError::Count { given: position + 1 });
         }
-        self.reports.push((id, report.to_vec()));
+        self.has_tokens = token.is_some();
+        self.reports.push((id, token, report.to_vec()));
         Ok(())
     }
 
@@ -252,10 +311,11 @@ impl BatchWriter {
     /// # Errors
     /// If there is no report, or an identity is repeated.
     pub fn write(mut self) -> Result<Vec<u8>, WireError> {
-        self.reports.sort_unstable_by_key(|(id, _)| *id);
+        self.reports.sort_unstable_by_key(|(id, ..)| *id);
         let count = self.reports.len();
-        let mut bytes = Vec::with_capacity(HEADER + (IDENTITY + self.report_length) * count);
-        bytes.extend_from_slice(&MAGIC);
+        let token = if self.has_tokens { TOKEN } else { 0 };
+        let mut bytes = Vec::with_capacity(HEADER + (IDENTITY + token + self.report_length) * count);
+        bytes.extend_from_slice(if self.has_tokens { &MAGIC_TOKENS } else { &MAGIC });
         bytes.extend_from_slice(&self.stream.0);
         bytes.extend_from_slice(&self.timestamp.to_le_bytes());
         bytes.extend_from_slice(&self.phase.to_le_bytes());
@@ -264,8 +324,9 @@ impl BatchWriter {
         for word in [self.report_length as u32, count as u32] {
             bytes.extend_from_slice(&word.to_le_bytes());
         }
-        self.reports.iter().for_each(|(id, _)| bytes.extend_from_slice(&id.0));
-        self.reports.iter().for_each(|(_, report)| bytes.extend_from_slice(report));
+        self.reports.iter().for_each(|(id, ..)| bytes.extend_from_slice(&id.0));
+        self.reports.iter().filter_map(|(_, token, _)| *token).for_each(|token| bytes.extend_from_slice(&token.0));
+        self.reports.iter().for_each(|(.., report)| bytes.extend_from_slice(report));
         Batch::parse(&bytes)?;
         Ok(bytes)
     }
@@ -292,6 +353,9 @@ pub struct BatchText {
 pub struct ReportText {
     /// The identity.
     pub id: String,
+    /// The proof of its token; only in a stream with credentials.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
     /// The report.
     pub report: String,
 }
@@ -310,7 +374,8 @@ fn bounded<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ReportText>
         fn visit_seq<A: SeqAccess<'de>>(self, mut reports: A) -> Result<Self::Value, A::Error> {
             let (mut all, mut bytes) = (Vec::new(), HEADER);
             while let Some(next) = reports.next_element::<ReportText>()? {
-                bytes = bytes.saturating_add(IDENTITY).saturating_add(next.report.len() / 2);
+                let token = next.token.as_ref().map_or(0, String::len);
+                bytes = bytes.saturating_add(IDENTITY).saturating_add(token / 2).saturating_add(next.report.len() / 2);
                 if bytes > MAX_BATCH {
                     return Err(A::Error::custom(WireError::TooLarge { given: bytes }));
                 }
@@ -342,27 +407,36 @@ impl BatchText {
             return Err(WireError::TooLarge { given: bytes });
         }
         let mut writer: Option<BatchWriter> = None;
-        for (position, ReportText { id, report }) in self.reports.iter().enumerate() {
+        for (position, ReportText { id, token, report }) in self.reports.iter().enumerate() {
             let digits = WireError::Digits { position };
             if report.len() / 2 != length {
                 return Err(WireError::Report { given: report.len() / 2, expected: length });
             }
-            if id.len() != 2 * IDENTITY {
+            if id.len() != 2 * IDENTITY || token.as_ref().is_some_and(|token| token.len() != 2 * TOKEN) {
                 return Err(digits);
             }
+            let token = token.as_ref().map(|token| {
+                let bytes: Option<[u8; TOKEN]> = bytes_of(token).and_then(|token| token.try_into().ok());
+                bytes.map(TokenProof).ok_or(digits)
+            });
             let id = bytes_of(id).and_then(|id| id.try_into().ok()).ok_or(digits)?;
             let report = bytes_of(report).ok_or(digits)?;
             let stream = StreamTag::of(&self.stream);
             let writer =
                 writer.get_or_insert_with(|| BatchWriter::new(stream, self.timestamp, self.phase, report.len()));
-            writer.push(ReportId(id), &report)?;
+            writer.push_with(ReportId(id), token.transpose()?, &report)?;
         }
         writer.ok_or(WireError::Count { given: 0 })?.write()
     }
 
     /// Converts a batch; `None` if the name does not match the batch's stream tag.
     pub fn of(batch: &Batch<'_>, stream: &str) -> Option<Self> {
-        let text = |(id, report): (ReportId, &[u8])| ReportText { id: digits_of(&id.0), report: digits_of(report) };
+        let mut tokens = batch.tokens.chunks_exact(TOKEN);
+        let text = |(id, report): (ReportId, &[u8])| ReportText {
+            id: digits_of(&id.0),
+            token: tokens.next().map(digits_of),
+            report: digits_of(report),
+        };
         let reports = batch.iter().map(text).collect();
         let (timestamp, phase) = (batch.timestamp, batch.phase);
         (StreamTag::of(stream) == batch.stream).then(|| Self { stream: stream.to_owned(), timestamp, phase, reports })

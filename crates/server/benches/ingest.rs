@@ -6,7 +6,8 @@
 //!
 //! `TIDEGATE_BATCHES` sets the batches of a turn (200), `TIDEGATE_REPORTS` the reports in each (1,000),
 //! `TIDEGATE_CLIENTS` the connections (16), and `TIDEGATE_TURNS` the turns (7). `TIDEGATE_STORE` is the store of the
-//! service: `sqlite`, the URL of a PostgreSQL database, or `postgres`, which starts one.
+//! service: `sqlite`, the URL of a PostgreSQL database, or `postgres`, which starts one. With `TIDEGATE_TOKENS=1`, the
+//! stream has credentials, and every report a token.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 #[path = "../tests/server/folder.rs"]
@@ -34,6 +35,7 @@ use rusqlite::{Connection, params};
 use tidegate::kernel::{Ledger, SeededRandom, Window};
 use tidegate_device::api::{BATCH, OpenQuestion};
 use tidegate_device::clock::BootClock;
+use tidegate_device::credential::Issuer;
 use tidegate_device::wire::{BatchWriter, ReportId, StreamTag};
 use tidegate_server::driver::{HighWater, Mark, Tools};
 use tidegate_server::http::auth::{ApiToken, Role, TokenEntry, Tokens};
@@ -42,6 +44,8 @@ use tidegate_server::service::{Service, ServiceSettings, now};
 use tidegate_server::store::{PostgresStore, SqliteStore, Store};
 use tidegate_server::stream::Declaration;
 use tokio::sync::oneshot;
+
+const SIGNER: [u8; 32] = [7; 32];
 
 #[derive(Debug, Default)]
 struct Marks(Mutex<HashMap<String, Mark>>);
@@ -67,6 +71,11 @@ fn reports() -> usize {
     number("TIDEGATE_REPORTS", 1_000)
 }
 
+/// Whether reports have tokens.
+fn has_tokens() -> bool {
+    number("TIDEGATE_TOKENS", 0) > 0
+}
+
 /// Starts the service with one stream of long ticks. Returns its address, a token and the question.
 fn start_service(folder: &Path, database: Option<&str>) -> (SocketAddr, ApiToken, OpenQuestion) {
     let store: Arc<dyn Store> = match database {
@@ -76,13 +85,13 @@ fn start_service(folder: &Path, database: Option<&str>) -> (SocketAddr, ApiToken
     let tools =
         Tools { store, marks: Arc::new(Marks::default()), key: None, holder: "bench".to_owned(), lease: 60_000 };
     let telemetry = Telemetry::new(WebhookSettings::default()).unwrap();
-    let (signer, clock) = (SigningKey::from_bytes(&[7; 32]), BootClock::new().unwrap());
+    let (signer, clock) = (SigningKey::from_bytes(&SIGNER), BootClock::new().unwrap());
     let settings = ServiceSettings { queue: 1_024, signer, clock };
     let service = Service::start(tools, settings, &[], telemetry.clone()).unwrap();
     let declaration = serde_json::json!({ "name": "bench", "tick": 36_000, "epoch": now() / 1_000 - 60, "spec": {
         "family": "local", "mechanism": "lbu", "epsilon": 4, "window": 2, "population": 10_000_000, "oracle": "oue",
         "domain": 128,
-    } });
+    }, "credentials": has_tokens() });
     service.create(&serde_json::from_value::<Declaration>(declaration).unwrap()).unwrap();
     let asked = loop {
         if let Some(asked) = service.asking("bench").unwrap().questions.first() {
@@ -180,6 +189,7 @@ fn start_bare(folder: PathBuf) -> SocketAddr {
 fn batches(asked: &OpenQuestion, turn: u32, count: usize) -> Vec<Vec<u8>> {
     let (question, tag, random) = (&asked.question, StreamTag::of("bench"), &mut SeededRandom::new(u64::from(turn)));
     let oracle = question.oracle().unwrap();
+    let issuer = has_tokens().then(|| Issuer::new(&SIGNER, "bench").unwrap().checker(question.timestamp).unwrap());
     let made = (0_u32..).take(count).map(|number| {
         let mut batch = BatchWriter::new(tag, question.timestamp, question.phase, asked.report_length);
         for device in (0_u32..).take(reports()) {
@@ -190,8 +200,13 @@ fn batches(asked: &OpenQuestion, turn: u32, count: usize) -> Vec<Vec<u8>> {
             let mut ledger = Ledger::new(question.epsilon, Window::EVENT);
             let permit = ledger.spend(question.timestamp, question.epsilon).unwrap();
             let report = oracle.perturb(permit, device % 128, random).unwrap();
-            let id = ReportId::of(&identity, tag, question.timestamp, question.phase);
-            batch.push(id, report.as_bytes()).unwrap();
+            let token = issuer.as_ref().map(|issuer| issuer.token(identity));
+            let id = match &token {
+                Some(token) => token.report_id(question.phase),
+                None => ReportId::of(&identity, tag, question.timestamp, question.phase),
+            };
+            let token = token.map(|token| token.prove(question.phase, report.as_bytes()));
+            batch.push_with(id, token, report.as_bytes()).unwrap();
         }
         batch.write().unwrap()
     });

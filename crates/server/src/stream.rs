@@ -40,6 +40,9 @@ pub struct Declaration {
     /// Whether a curated stream takes its history first. Resuming it makes it live, for ever.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub backfill: bool,
+    /// Whether only reports with tokens count, which devices draw with credentials.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub credentials: bool,
     /// URLs that get the answers of its monitors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub webhooks: Vec<String>,
@@ -84,6 +87,8 @@ pub enum DeclarationError {
     Lateness { given: u64 },
     #[error("backfill: devices answer no questions about the past; delete this key")]
     BackfillOfDevices,
+    #[error("credentials: a trusted curator has no devices that report; delete this key")]
+    CredentialsOfCurator,
     #[error("lateness: devices answer while a question is open; delete this key")]
     LatenessOfDevices,
     #[error("spec.timeline: the service has a schedule of its own; delete this key")]
@@ -120,6 +125,9 @@ impl Declaration {
         self.retention.kept(self.tick).map_err(DeclarationError::Retention)?;
         if self.backfill && !self.is_curated() {
             return Err(DeclarationError::BackfillOfDevices);
+        }
+        if self.credentials && self.is_curated() {
+            return Err(DeclarationError::CredentialsOfCurator);
         }
         match self.lateness {
             0 => {}
@@ -216,7 +224,8 @@ impl Declaration {
         u64::from(self.spec.mechanism().rounds).max(1)
     }
 
-    /// Returns the policy for devices, with the key that assigns their slots; `None` for a curated stream.
+    /// Returns the policy for devices, with the key that assigns their slots; `None` for a curated stream. The key of
+    /// tokens belongs to the service, and is missing.
     ///
     /// # Errors
     /// A spec that devices cannot follow.
@@ -235,7 +244,7 @@ impl Declaration {
             _ => return Ok(None),
         };
         let (stream, ticks) = (self.name.clone(), self.ticks());
-        Ok(Some(StreamPolicy { stream, protects, oracle, ticks, slot_key, sequence }))
+        Ok(Some(StreamPolicy { stream, protects, oracle, ticks, slot_key, sequence, issuer: None }))
     }
 
     /// Checks that it keeps the guarantee of an earlier declaration. Queries, monitors, webhooks, retention and whether
@@ -250,6 +259,9 @@ impl Declaration {
         }
         if self.lateness != earlier.lateness {
             return changed("lateness");
+        }
+        if self.credentials != earlier.credentials {
+            return changed("credentials");
         }
         let bare = |declaration: &Self| {
             let mut spec = declaration.spec.clone();

@@ -28,6 +28,7 @@ use tidegate_lab::{CountStream, DataStream};
 use tidegate_table::TableError;
 
 use super::connection::Connection;
+use super::drawing::Drawing;
 use super::polling::Polling;
 use super::population::{Dealt, Member, Population, identity, noise_stream};
 use tidegate_lab::evaluate::cannot_load;
@@ -90,6 +91,10 @@ pub(crate) struct Fleet {
     /// So many of the devices send the same false report whenever they are asked, whatever their ledger says
     #[arg(long, value_name = "K", default_value = "0")]
     pub(crate) poison: u32,
+
+    /// A file with an operator's token, to get credentials for the devices, where the stream has them
+    #[arg(long, value_name = "FILE")]
+    pub(crate) operator_token_file: Option<PathBuf>,
 
     /// Print a line of JSON for each question
     #[arg(long)]
@@ -162,7 +167,10 @@ impl Fleet {
         self.say("fleet", format_args!("{} devices, ready after {seconds:.1} s", self.devices));
         let clock = Clock::new(&mut SeededRandom::new(seed));
         let rule = policy.sequence.as_ref().map(SequenceRule::new).transpose().map_err(Failure::run)?;
-        Running { fleet: self, client: &client, policy, rule, stream, population, clock, undelivered: 0 }.run(&mut tell)
+        let (server, operator) = (&self.connection.server, self.operator_token_file.as_deref());
+        let drawing = Drawing::new(server, operator, &policy, self.devices.get(), seed)?;
+        let client = &client;
+        Running { fleet: self, client, drawing, policy, rule, stream, population, clock, undelivered: 0 }.run(&mut tell)
     }
 
     fn say(&self, kind: &str, message: impl std::fmt::Display) {
@@ -236,6 +244,7 @@ impl Tally {
         self.received.repeated += received.repeated;
         self.received.conflicting += received.conflicting;
         self.received.implausible += received.implausible;
+        self.received.wrong_token += received.wrong_token;
         refused.into_iter().for_each(|(reason, count)| *self.refused.entry(reason).or_default() += count);
         turned_away.into_iter().for_each(|(reason, count)| *self.turned_away.entry(reason).or_default() += count);
         self.lost += lost;
@@ -246,6 +255,8 @@ impl Tally {
 struct Running<'a> {
     fleet: &'a Fleet,
     client: &'a Client,
+    /// How devices get tokens, where they need them.
+    drawing: Option<Drawing>,
     policy: StreamPolicy,
     /// How devices release sequences, where they do.
     rule: Option<SequenceRule>,
@@ -326,7 +337,7 @@ impl Running<'_> {
 
     fn gather(&mut self, prepared: &PreparedQuestion) -> Result<Tally, Failure> {
         let question = prepared.question();
-        let Self { fleet, client, policy, rule, population, clock, .. } = self;
+        let Self { fleet, client, drawing, policy, rule, population, clock, .. } = self;
         // A release of a sequence is about several timestamps.
         let before = rule.as_ref().map_or(0, |rule| u64::from(rule.length()) - 1);
         let timestamps = question.timestamp.saturating_sub(before)..=question.timestamp;
@@ -336,6 +347,7 @@ impl Running<'_> {
         let round = Round {
             fleet,
             client,
+            drawing: drawing.as_ref(),
             policy,
             rule: rule.as_ref(),
             clock,
@@ -369,6 +381,7 @@ fn progress(quiet: bool, reports: u64) -> ProgressBar {
 struct Round<'a, 'b> {
     fleet: &'a Fleet,
     client: &'a Client,
+    drawing: Option<&'a Drawing>,
     policy: &'a StreamPolicy,
     rule: Option<&'a SequenceRule>,
     clock: &'a Clock,
@@ -430,9 +443,18 @@ impl Round<'_, '_> {
         let mut count = 0;
         for member in members {
             let identity = identity(seed, member.number);
-            let id = ReportId::of(&identity, stream, timestamp, phase);
+            let token = self.drawing.map(|drawing| drawing.token(self.client, self.policy, member, timestamp));
+            // Before anything is spent.
+            if matches!(token, Some(None)) {
+                *tally.refused.entry(RefusalReason::NoToken.code()).or_default() += 1;
+                continue;
+            }
+            let token = token.flatten();
+            let own = || ReportId::of(&identity, stream, timestamp, phase);
+            let id = token.as_ref().map_or_else(own, |token| token.report_id(phase));
+            let proof = |report: &[u8]| token.as_ref().map(|token| token.prove(phase, report));
             if let Some(report) = self.false_report.as_ref().filter(|_| member.number < self.fleet.poison) {
-                batch.push(id, report).map_err(Failure::run)?;
+                batch.push_with(id, proof(report), report).map_err(Failure::run)?;
                 count += 1;
                 continue;
             }
@@ -448,7 +470,7 @@ impl Round<'_, '_> {
                 Ok(report) => {
                     tally.fullest = tally.fullest.max(device.spent_in_window(now));
                     member.keep(&device, memory.as_ref()).map_err(Failure::run)?;
-                    batch.push(id, report.as_bytes()).map_err(Failure::run)?;
+                    batch.push_with(id, proof(report.as_bytes()), report.as_bytes()).map_err(Failure::run)?;
                     count += 1;
                 }
                 Err(refused) => {
@@ -498,6 +520,7 @@ impl Answered<'_> {
         let line = json!({
             "t": timestamp, "phase": phase, "asked": asked, "sent": sent, "accepted": received.accepted,
             "repeated": received.repeated, "conflicting": received.conflicting, "implausible": received.implausible,
+            "wrong_token": received.wrong_token,
             "refused": refused, "turned_away": turned_away, "lost": lost, "seconds": seconds,
         });
         format!("{line}\n")
@@ -518,6 +541,7 @@ impl Answered<'_> {
         list("sent before", received.repeated);
         list("conflicting", received.conflicting);
         list("implausible", received.implausible);
+        list("with a wrong token", received.wrong_token);
         refused.iter().for_each(|(reason, count)| list(&format!("refused by devices ({reason})"), *count));
         turned_away.iter().for_each(|(reason, count)| list(&format!("turned away ({reason})"), *count));
         list("lost", *lost);

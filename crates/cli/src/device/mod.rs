@@ -7,9 +7,12 @@
 //! | `one` | a real device, with its ledger on disk |
 //! | `values` | the source of its values |
 //! | `fleet` | a simulated fleet |
+//! | `drawing` | credentials and tokens of the fleet's devices |
 //! | `population` | the fleet's devices, and the value of each at a timestamp |
 
 pub(crate) mod connection;
+#[cfg(feature = "lab")]
+mod drawing;
 #[cfg(feature = "lab")]
 pub(crate) mod fleet;
 mod one;

@@ -12,6 +12,7 @@ use serde_json::json;
 use tidegate_device::api::{OpenQuestion, Receipt};
 use tidegate_device::client::{Client, ClientError};
 use tidegate_device::clock::Clock;
+use tidegate_device::credential::{BLOCK, Credential};
 use tidegate_device::disk::Folder;
 use tidegate_device::enrolment::Fingerprint;
 use tidegate_device::sequence::MAX_LENGTH;
@@ -76,6 +77,11 @@ pub(crate) struct One {
     #[arg(long, value_name = "FILE")]
     witness: Option<PathBuf>,
 
+    /// The device's credential, where the stream needs one: what tidegate stream credential prints. With it the device
+    /// draws one token for each timestamp; a report shows the token, and neither device nor credential
+    #[arg(long, value_name = "FILE")]
+    credential_file: Option<PathBuf>,
+
     /// Take this policy and no other, also in place of the one that the data were enrolled under: its fingerprint, as
     /// the refusal has it
     #[arg(long, value_name = "FINGERPRINT")]
@@ -114,6 +120,7 @@ impl One {
                 "--accept-policy: the collector hands out another policy, with the fingerprint {fingerprint}"
             )));
         }
+        let credential = self.credential(policy.issuer.is_some())?;
         let values = self.values(&client, policy.protects.domain)?;
         let mut random = SystemRandom::new().map_err(Failure::run)?;
         let clock = Clock::new(&mut random);
@@ -134,7 +141,32 @@ impl One {
         }
         let output = Output::create("-")?;
         let (reader, settled, gathered) = (Reader::Listens, BTreeSet::new(), None);
-        Running { one: self, client: &client, agent, values, clock, random, output, reader, settled, gathered }.run()
+        let client = &client;
+        Running { one: self, client, credential, agent, values, clock, random, output, reader, settled, gathered }.run()
+    }
+
+    /// Reads the device's credential, which the stream needs or does not.
+    fn credential(&self, is_needed: bool) -> Result<Option<Credential>, Failure> {
+        let stream = &self.connection.stream;
+        let Some(path) = &self.credential_file else {
+            let missing = format_args!(
+                "stream {stream} counts reports with tokens only: --credential-file FILE has the device's credential, \
+                 which the operator gets by tidegate stream credential {stream} --device NAME"
+            );
+            return if is_needed { Err(Failure::input(missing)) } else { Ok(None) };
+        };
+        let name = path.display();
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Failure::input(format_args!("{name} cannot be read: {error}")))?;
+        // The error would repeat parts of the secret.
+        let credential: Credential = serde_json::from_str(&text).map_err(|_| {
+            Failure::input(format_args!("{name}: expected what tidegate stream credential prints, and nothing else"))
+        })?;
+        if credential.stream() != stream {
+            let of = credential.stream();
+            return Err(Failure::input(format_args!("{name} is a credential for stream {of}, not for {stream}")));
+        }
+        Ok(Some(credential))
     }
 
     /// Opens the source of its values. Their names come from the collector, whatever the value is.
@@ -191,6 +223,7 @@ fn fault(fault: AgentError) -> Failure {
 struct Running<'a> {
     one: &'a One,
     client: &'a Client,
+    credential: Option<Credential>,
     agent: Agent<Folder>,
     values: Values,
     clock: Clock,
@@ -221,8 +254,9 @@ impl Came {
             Self::Sent(Receipt { repeated: 1.., .. }) => ("repeated", true),
             Self::Sent(Receipt { conflicting: 1.., .. }) => ("conflicting", true),
             Self::Sent(Receipt { implausible: 1.., .. }) => ("implausible", true),
+            Self::Sent(Receipt { wrong_token: 1.., .. }) => ("wrong_token", true),
             Self::Sent(_) => ("ignored", true),
-            Self::Refused(RefusalReason::NotNow) => ("not_now", false),
+            Self::Refused(reason @ (RefusalReason::NotNow | RefusalReason::NoToken)) => (reason.code(), false),
             Self::Refused(reason) => (reason.code(), true),
             Self::NoValue => ("no_value", true),
             Self::NotTaken(ClientError::Unavailable { .. }) => ("unavailable", false),
@@ -255,10 +289,34 @@ impl Running<'_> {
             if questions.iter().any(|asked| asked.question.timestamp.checked_sub(1) == Some(self.now())) {
                 thread::sleep(SOON);
             }
+            self.draw()?;
             for asked in &questions {
                 self.answer(&asked_by, asked)?;
             }
         }
+    }
+
+    /// Draws tokens where there are some to draw. After a failure it draws the same again with the next poll.
+    fn draw(&mut self) -> Result<(), Failure> {
+        let Some(credential) = &self.credential else { return Ok(()) };
+        let Some(draw) = self.agent.draw(self.clock.read(), &mut self.random).map_err(fault)? else { return Ok(()) };
+        let (block, request) = (draw.block(), draw.request(credential));
+        let problem = match self.client.draw(&self.one.connection.stream, &request) {
+            Ok(answer) => match self.agent.drawn(block, &answer) {
+                Ok(()) => return Ok(()),
+                Err(AgentError::Token(error)) => error.to_string(),
+                Err(error) => return Err(fault(error)),
+            },
+            Err(error @ (ClientError::Unavailable { .. } | ClientError::Refused { .. } | ClientError::Answer(_))) => {
+                error.to_string()
+            }
+            Err(error) => return Err(explain(error)),
+        };
+        // Once for each timestamp.
+        if self.settled.insert((block, u16::MAX, "draw")) {
+            complain("device", format_args!("no tokens for the timestamps from {} on: {problem}", block * BLOCK));
+        }
+        Ok(())
     }
 
     /// Gathers the values of all timestamps up to now: a collector may have been away for some.
@@ -321,7 +379,8 @@ impl Running<'_> {
     fn batch(&self, timestamp: u64, phase: u16, asked: &OpenQuestion, report: &Report) -> Result<Vec<u8>, Failure> {
         let stream = StreamTag::of(&self.agent.policy().stream);
         let mut batch = BatchWriter::new(stream, timestamp, phase, report.as_bytes().len());
-        batch.push(self.agent.report_id(&asked.question), report.as_bytes()).map_err(Failure::run)?;
+        let (id, token) = (self.agent.report_id(&asked.question), self.agent.prove(&asked.question, report));
+        batch.push_with(id, token, report.as_bytes()).map_err(Failure::run)?;
         batch.write().map_err(Failure::run)
     }
 
@@ -356,6 +415,7 @@ const fn in_words(reason: RefusalReason) -> &'static str {
         RefusalReason::Answered => "its phase, or a later one, was answered",
         RefusalReason::Malformed => "it makes no sense",
         RefusalReason::NoChannel => "there is no channel for it",
+        RefusalReason::NoToken => "there is no token for it yet",
         RefusalReason::Budget => "the window has too little budget left",
         _ => "the policy does not allow it",
     }

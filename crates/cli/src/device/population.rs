@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use siphasher::sip::SipHasher24 as ShortHasher;
 use siphasher::sip128::{Hasher128 as _, SipHasher24};
+use tidegate_device::credential::Draw;
 use tidegate_device::enrolment::StreamPolicy;
 use tidegate_device::sequence::{SequenceMemory, SequenceRule};
 use tidegate_device::{Device, slot_of};
@@ -16,6 +17,8 @@ use tidegate_lab::CountStream;
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(crate) number: u32,
+    /// Tokens of the present block, in a stream with credentials.
+    pub(crate) tokens: Option<Box<Draw>>,
     state: Option<Box<[u8]>>,
 }
 
@@ -80,7 +83,10 @@ impl Population {
             before += *start;
             *start = before;
         }
-        Self { members: order.into_iter().map(|(_, number)| Member { number, state: None }).collect(), starts }
+        Self {
+            members: order.into_iter().map(|(_, number)| Member { number, tokens: None, state: None }).collect(),
+            starts,
+        }
     }
 
     /// Returns the devices of a cohort: up to the last slot, and those that wrap around.
@@ -154,6 +160,7 @@ mod tests {
             ticks: Ticks { epoch: 0, seconds: NonZeroU64::MIN },
             slot_key: *b"sixteen byte key",
             sequence: None,
+            issuer: None,
         }
     }
 

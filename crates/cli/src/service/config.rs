@@ -241,6 +241,8 @@ struct WrittenStream {
     #[serde(default)]
     backfill: bool,
     #[serde(default)]
+    credentials: bool,
+    #[serde(default)]
     webhooks: Vec<String>,
     #[serde(default)]
     retention: Retention,
@@ -431,15 +433,27 @@ fn declarations<'a>(
             }
         };
         let (written, places) = entry.read::<WrittenStream>()?;
-        let WrittenStream { name, tick, epoch, lateness, backfill, webhooks, retention } = written;
+        let WrittenStream { name, tick, epoch, lateness, backfill, credentials, webhooks, retention } = written;
         let name_span = name.span();
-        let (name, spec_given) = (name.into_inner(), spec.declared()?);
-        let declaration = Declaration { name, tick, epoch, spec: spec_given, lateness, backfill, webhooks, retention };
+        let declaration = Declaration {
+            name: name.into_inner(),
+            tick,
+            epoch,
+            spec: spec.declared()?,
+            lateness,
+            backfill,
+            credentials,
+            webhooks,
+            retention,
+        };
         match declaration.check() {
             Ok(()) => {}
             Err(DeclarationError::Spec(error)) => return Err(spec.refused(&error).into()),
             Err(error @ (DeclarationError::Lateness { .. } | DeclarationError::LatenessOfDevices)) => {
                 return Err(places.error(Some("lateness"), error).into());
+            }
+            Err(error @ DeclarationError::CredentialsOfCurator) => {
+                return Err(places.error(Some("credentials"), error).into());
             }
             Err(error @ DeclarationError::Webhook { .. }) => return Err(places.error(Some("webhooks"), error).into()),
             Err(error @ DeclarationError::Retention(_)) => return Err(places.error(Some("retention"), error).into()),

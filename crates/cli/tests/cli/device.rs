@@ -63,6 +63,7 @@ impl Collector {
             ticks: Ticks { epoch: 0, seconds: NonZeroU64::new(seconds).unwrap() },
             slot_key: *b"sixteen byte key",
             sequence: None,
+            issuer: None,
         };
         Self { policy, questions, oracle, is_greedy: false, counted: BTreeMap::new() }
     }

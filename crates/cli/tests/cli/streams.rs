@@ -189,6 +189,56 @@ fn a_device_holds_a_value_by_its_name() {
 }
 
 #[test]
+fn devices_report_with_credentials_from_the_shell() {
+    let home = Home::new();
+    home.configure("", &stream("visits", 3, 1).replace("tick = 3", "tick = 3\ncredentials = true"));
+    home.configure("", &stream("open", 3, 1));
+    let serving = home.serve();
+    let place = |name: &str| home.folder.file(name).display().to_string();
+    let key = place("home/operator.pub");
+    let as_device = |arguments: &str| {
+        let mut command = command(&format!("device {arguments} --stream visits --operator-key {key} --json"));
+        command.env("TIDEGATE_SERVER", &serving.url).env("TIDEGATE_TOKEN", home.token("ingest")).output().unwrap()
+    };
+    let lines = |output: &Output| -> Vec<Value> {
+        assert!(output.status.success(), "{}", stderr(output));
+        stdout(output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    // An ingest token gets no credential, and a stream without credentials has none.
+    let of = "credential visits --device phone-1";
+    assert!(stderr(&ask(&home, &serving, "ingest", of)).contains("role operator"));
+    let none = ask(&home, &serving, "operator", "credential open --device phone-1");
+    assert!(stderr(&none).contains("declared without them"), "{}", stderr(&none));
+    let credential = ask(&home, &serving, "operator", of);
+    assert_eq!(lines(&credential)[0]["device"], "phone-1");
+    fs::write(place("phone-1"), &credential.stdout).unwrap();
+    let run = format!("run --state {} --source place --value work", place("device"));
+    let without = as_device(&run);
+    assert_eq!(without.status.code(), Some(2));
+    assert!(stderr(&without).contains("--credential-file FILE has the device's credential"), "{}", stderr(&without));
+    for (name, text, said) in [
+        ("broken", "{}".to_owned(), "expected what tidegate stream credential prints"),
+        ("other", stdout(&credential).replace("visits", "open"), "is a credential for stream open, not for visits"),
+    ] {
+        fs::write(place(name), text).unwrap();
+        let refused = as_device(&format!("{run} --credential-file {}", place(name)));
+        assert!(refused.status.code() == Some(2) && stderr(&refused).contains(said), "{}", stderr(&refused));
+    }
+    let reported = as_device(&format!("{run} --credential-file {} --ticks 4", place("phone-1")));
+    let accepted = lines(&reported).iter().filter(|line| line["outcome"] == "accepted").count();
+    assert!(accepted >= 2, "{} {}", stdout(&reported), stderr(&reported));
+    // A fleet needs an operator's token for the credentials of its devices.
+    fs::write(place("counts.csv"), "t,home,work,away\n0,6,4,2\n").unwrap();
+    let fleet = format!("fleet --devices 12 --dataset {} --ticks 2", place("counts.csv"));
+    let refused = as_device(&fleet);
+    assert!(refused.status.code() == Some(2) && stderr(&refused).contains("--operator-token-file FILE"));
+    fs::write(place("operator.token"), home.token("operator")).unwrap();
+    let rows = lines(&as_device(&format!("{fleet} --operator-token-file {}", place("operator.token"))));
+    assert!(rows.iter().any(|row| row["accepted"] == 12), "{rows:?}");
+    assert!(rows.iter().all(|row| row["wrong_token"] == 0 && row["conflicting"] == 0), "{rows:?}");
+}
+
+#[test]
 fn without_a_token_the_command_says_how_to_give_one() {
     let home = Home::new();
     let serving = home.serve();

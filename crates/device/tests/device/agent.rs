@@ -25,6 +25,7 @@ pub(crate) fn policy(window: u64) -> StreamPolicy {
         ticks: Ticks { epoch: EPOCH, seconds: NonZeroU64::new(TICK).unwrap() },
         slot_key: *b"sixteen byte key",
         sequence: None,
+        issuer: None,
     }
 }
 

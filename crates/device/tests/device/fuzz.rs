@@ -1,7 +1,7 @@
 //! Fuzz targets on seeds and their mutations.
 
 use tidegate_device::simulation::{Broken, SimulatedDisk};
-use tidegate_device::wire::{Batch, BatchText, BatchWriter, ReportId, StreamTag};
+use tidegate_device::wire::{Batch, BatchText, BatchWriter, ReportId, StreamTag, TokenProof};
 use tidegate_kernel::{Randomness, SeededRandom};
 
 #[allow(unreachable_pub)] // the fuzz targets have it, too
@@ -29,18 +29,37 @@ fn try_around(seed: &[u8], body: fn(&[u8])) {
     }
 }
 
-fn seed_batch() -> Vec<u8> {
+fn seed_batch(token: Option<TokenProof>) -> Vec<u8> {
     let stream = StreamTag::of("visits");
     let mut writer = BatchWriter::new(stream, 7, 3, 2);
-    (0..3).for_each(|device| writer.push(ReportId::of(&[device; 16], stream, 7, 3), &[device; 2]).unwrap());
+    (0..3).for_each(|device| {
+        writer.push_with(ReportId::of(&[device; 16], stream, 7, 3), token, &[device; 2]).unwrap();
+    });
     writer.write().unwrap()
 }
 
 #[test]
 fn every_parsed_batch_is_valid() {
-    try_around(&seed_batch(), fuzz_bodies::batch);
-    let text = BatchText::of(&Batch::parse(&seed_batch()).unwrap(), "visits").unwrap();
-    try_around(&serde_json::to_vec(&text).unwrap(), fuzz_bodies::batch_text);
+    for token in [None, Some(TokenProof::from([9; 32]))] {
+        try_around(&seed_batch(token), fuzz_bodies::batch);
+        let text = BatchText::of(&Batch::parse(&seed_batch(token)).unwrap(), "visits").unwrap();
+        try_around(&serde_json::to_vec(&text).unwrap(), fuzz_bodies::batch_text);
+    }
+}
+
+#[test]
+fn every_draw_and_token_is_genuine() {
+    let text = serde_json::to_vec(&fuzz_bodies::draw().request(&fuzz_bodies::credential())).unwrap();
+    try_around(&text, fuzz_bodies::draw_request);
+    // Each costs some milliseconds where the form is right.
+    let text = serde_json::to_vec(&fuzz_bodies::answer()).unwrap();
+    (0..=text.len()).for_each(|length| fuzz_bodies::draw_answer(&text[..length]));
+    for position in (0..text.len()).step_by(97) {
+        let mut changed = text.clone();
+        changed[position] ^= 1;
+        fuzz_bodies::draw_answer(&changed);
+    }
+    (0..200).for_each(|length: u8| fuzz_bodies::token_proof(&vec![length; length.into()]));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod agent;
 mod client;
+mod credential;
 mod folder;
 mod fuzz;
 mod greedy;

@@ -26,7 +26,7 @@ fn coin() -> PolicyModel {
 }
 
 /// A policy whose window holds two releases.
-fn policy(length: u32, window: u64) -> StreamPolicy {
+pub(crate) fn policy(length: u32, window: u64) -> StreamPolicy {
     let mechanism = if length == 1 { SequenceMechanism::Crr } else { SequenceMechanism::Batched { length } };
     let sequence = SequencePolicy { mechanism, epsilon: "1".parse().unwrap(), metric: Metric::Hamming, model: coin() };
     let window = Window::of(window * u64::from(length)).unwrap();
@@ -34,7 +34,7 @@ fn policy(length: u32, window: u64) -> StreamPolicy {
     StreamPolicy { protects, sequence: Some(sequence), ..plain(1) }
 }
 
-fn question(timestamp: u64, length: u32) -> Question {
+pub(crate) fn question(timestamp: u64, length: u32) -> Question {
     let (cohort, view) = (Cohort::Everyone, View::Sequence { length });
     let epsilon = "2".parse().unwrap();
     Question { timestamp, phase: 0, cohort, epsilon, oracle: OracleKind::Grr, domain: 2, view }

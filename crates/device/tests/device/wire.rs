@@ -86,7 +86,7 @@ fn the_text_says_the_same() {
     back.reports.reverse();
     assert_eq!(back.to_bytes().unwrap(), bytes);
     let bad = |id: &str, report: &str| {
-        let reports = vec![ReportText { id: id.to_owned(), report: report.to_owned() }];
+        let reports = vec![ReportText { id: id.to_owned(), token: None, report: report.to_owned() }];
         BatchText { reports, ..back.clone() }.to_bytes().unwrap_err()
     };
     let good = &back.reports[0];
@@ -101,7 +101,7 @@ fn the_text_says_the_same() {
 fn parsing_text_stops_at_the_batch_limit() {
     let bytes = batch(&[1], 1);
     let id = BatchText::of(&Batch::parse(&bytes).unwrap(), "visits").unwrap().reports.remove(0).id;
-    let report = |report: String| ReportText { id: id.clone(), report };
+    let report = |report: String| ReportText { id: id.clone(), token: None, report };
     let text = |reports| BatchText { stream: "visits".to_owned(), timestamp: 7, phase: 3, reports };
     let refused = |text: &BatchText| {
         let json = serde_json::to_string(text).unwrap();

@@ -8,10 +8,11 @@ use std::sync::LazyLock;
 
 use ed25519_dalek::SigningKey;
 use tidegate_device::clock::{ClockReading, Steady, Ticks};
+use tidegate_device::credential::{BLOCK, Credential, Draw, DrawAnswer, DrawRequest, Issuer};
 use tidegate_device::disk::replace;
 use tidegate_device::enrolment::{StreamPolicy, VerifiedPolicy};
 use tidegate_device::simulation::{Broken, SimulatedDisk};
-use tidegate_device::wire::{Batch, BatchText, BatchWriter};
+use tidegate_device::wire::{Batch, BatchText, BatchWriter, ReportId, StreamTag, TokenProof};
 use tidegate_device::{Agent, AgentReply, DevicePolicy};
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::{Cohort, Epsilon, Question, SeededRandom, View, Window};
@@ -22,7 +23,8 @@ pub fn batch(bytes: &[u8]) {
     assert!(batch.len() > 0 && batch.report_length() > 0);
     assert_eq!(batch.reports().len(), batch.len() * batch.report_length());
     let mut writer = BatchWriter::new(batch.stream, batch.timestamp, batch.phase, batch.report_length());
-    batch.iter().for_each(|(id, report)| writer.push(id, report).unwrap());
+    let mut tokens = batch.tokens().as_chunks().0.iter().map(|token| TokenProof::from(*token));
+    batch.iter().for_each(|(id, report)| writer.push_with(id, tokens.next(), report).unwrap());
     assert_eq!(writer.write().unwrap(), bytes);
     if let Some(text) = BatchText::of(&batch, "visits") {
         assert_eq!(text.to_bytes().unwrap(), bytes);
@@ -48,6 +50,54 @@ pub fn batch_text(bytes: &[u8]) {
     assert_eq!(again.reports, given);
 }
 
+/// The issuer of a stream, its credential for a device, and a draw.
+static ISSUER: LazyLock<Issuer> = LazyLock::new(|| Issuer::new(&[7; 32], "visits").unwrap());
+
+/// A request for tokens.
+pub fn draw() -> Draw {
+    Draw::new(10, &mut SeededRandom::new(1))
+}
+
+/// The credential of its device.
+pub fn credential() -> Credential {
+    ISSUER.credential("phone-1").unwrap()
+}
+
+/// Any JSON as a draw of tokens: only the one that the credential has signed is answered.
+pub fn draw_request(bytes: &[u8]) {
+    let Ok(request) = serde_json::from_slice::<DrawRequest>(bytes) else { return };
+    let Ok(elements) = ISSUER.check(&request) else { return };
+    let genuine = draw().request(&credential());
+    assert_eq!((&request.device, request.block), (&genuine.device, genuine.block));
+    assert!(request.elements.eq_ignore_ascii_case(&genuine.elements));
+    assert_eq!(elements.len() as u64, BLOCK);
+}
+
+/// Any JSON as an answer to a draw: only the key's own answer makes tokens.
+pub fn draw_answer(bytes: &[u8]) {
+    let Ok(answer) = serde_json::from_slice::<DrawAnswer>(bytes) else { return };
+    let (tag, mut draw) = (StreamTag::of("visits"), draw());
+    if draw.finish(tag, &ISSUER.public(), &answer).is_err() {
+        return assert!(!draw.is_complete());
+    }
+    let token = draw.token(tag, 165).unwrap();
+    let checker = ISSUER.checker(165).unwrap();
+    assert!(checker.accepts(0, token.report_id(0), token.prove(0, b"report"), b"report"));
+}
+
+/// The answer to the draw.
+pub fn answer() -> DrawAnswer {
+    ISSUER.answer(10, &ISSUER.check(&draw().request(&credential())).unwrap()).unwrap()
+}
+
+/// Any proof of a token, identity and report: none is accepted, since none was drawn.
+pub fn token_proof(bytes: &[u8]) {
+    let Some((proof, report)) = bytes.split_first_chunk::<32>() else { return };
+    let checker = ISSUER.checker(165).unwrap();
+    let id = ReportId::of(&[1; 16], StreamTag::of("visits"), 165, 0);
+    assert!(!checker.accepts(0, id, TokenProof::from(*proof), report));
+}
+
 /// The file of the agent's state.
 pub const FILE: &str = "position.device";
 
@@ -66,6 +116,7 @@ static POLICY: LazyLock<VerifiedPolicy> = LazyLock::new(|| {
         ticks,
         slot_key: *b"sixteen byte key",
         sequence: None,
+        issuer: None,
     };
     policy.sign(&operator).unwrap().verified(&operator.verifying_key()).unwrap()
 });

@@ -15,8 +15,8 @@ use zeroize::Zeroizing;
 ///
 /// | | operator | ingest | analyst |
 /// | --- | --- | --- | --- |
-/// | create, pause, resume and retire streams | yes | | |
-/// | send reports and events | yes | yes | |
+/// | create, pause, resume and retire streams; credentials of devices | yes | | |
+/// | send reports and events; draw tokens | yes | yes | |
 /// | read streams, releases, answers, the feed and metrics; ask | yes | | yes |
 ///
 /// Policies, the operator's key, questions to devices and the API's description are public.

@@ -10,6 +10,7 @@
 //! | `problem` | the form of every refusal |
 //! | [`auth`] | roles and tokens |
 //! | `rate` | rate limits |
+//! | `turns` | turns of callers for costly work |
 //! | `shares` | memory and waiting places, shared among callers |
 //! | `network` | ranges of addresses: proxies, receivers of webhooks |
 //! | `listen`, `connections`, `guarded` | connections, their number, slow clients |
@@ -51,6 +52,7 @@ mod schemas;
 mod shares;
 mod telemetry;
 mod tls;
+mod turns;
 mod vitals;
 mod webhook;
 
@@ -78,6 +80,7 @@ use shares::Shares;
 pub use telemetry::Telemetry;
 use tls::Tls;
 pub use tls::TlsFiles;
+use turns::Turns;
 pub use webhook::{SIGNATURE, WebhookSettings};
 
 use crate::service::Service;
@@ -279,6 +282,8 @@ struct App {
     readers: Arc<Semaphore>,
     /// Threads that compute, one for each processor.
     processors: Arc<Semaphore>,
+    /// Turns of each caller for work with tokens: at most half of the processors.
+    turns: Turns,
     readiness: Readiness,
     /// The turn to measure the store.
     measuring: Arc<Semaphore>,
@@ -324,6 +329,7 @@ impl App {
             strangers: places(2),
             readers: Arc::new(Semaphore::new(READERS)),
             processors: Arc::new(Semaphore::new(available_parallelism().map_or(1, usize::from))),
+            turns: Turns::new(available_parallelism().map_or(1, usize::from) / 2),
             readiness: Readiness::default(),
             measuring: Arc::new(Semaphore::new(1)),
             advising: Arc::new(Semaphore::new(1)),

@@ -7,10 +7,11 @@ use serde::Serialize;
 
 use crate::driver::DriveError;
 use crate::ingest::events::EventSyntaxError;
-use crate::ingest::{EventError, EventRejection, ReportError};
+use crate::ingest::{DrawError, EventError, EventRejection, ReportError};
 use crate::service::{MemberError, ServiceError};
 use crate::store::{BatchRejection, StoreError};
 use crate::stream::DeclarationError;
+use tidegate_device::credential::TokenError;
 use tidegate_device::wire::WireError;
 
 /// Result of a handler.
@@ -162,9 +163,24 @@ impl From<ReportError> for Problem {
             ReportError::Rejected(BatchRejection::NoStream) => Self::no_stream(),
             ReportError::Rejected(BatchRejection::NotOpen { .. }) => Self::conflict("closed", message),
             ReportError::Crowded => Self::conflict("crowded", message),
+            ReportError::Token(_) => Self::bad("token", message),
             ReportError::Busy => Self::later("busy", &message, 1),
             ReportError::Store => Self::later("store", &message, 1),
             ReportError::Wire(_) | ReportError::Rejected(_) => Self::bad("malformed", message),
+        }
+    }
+}
+
+impl From<DrawError> for Problem {
+    fn from(error: DrawError) -> Self {
+        let (reason, message) = (error.reason(), error.to_string());
+        match error {
+            DrawError::NoStream(_) => Self::no_stream(),
+            DrawError::NoCredentials => Self::new(StatusCode::NOT_FOUND, reason, message),
+            DrawError::Token(TokenError::Unsigned) => Self::new(StatusCode::FORBIDDEN, reason, message),
+            DrawError::Token(_) => Self::bad(reason, message),
+            DrawError::NotNow { .. } | DrawError::Drawn | DrawError::Crowded => Self::conflict(reason, message),
+            DrawError::Busy => Self::later(reason, &message, 1),
         }
     }
 }

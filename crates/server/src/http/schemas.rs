@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::route::{number, schema_ref};
+use super::route::{any_of, number, schema_ref};
 use super::routes;
+use super::routes::MOST_CREDENTIALS as MOST;
 use crate::stream::{MAX_LATENESS, MAX_TICK};
 
 /// Returns all schemas, by name.
@@ -35,8 +36,9 @@ fn of_streams() -> Value {
         "repair": { "enum": ["none", "consistent", "norm_sub"] },
         "name": { "type": "string", "minLength": 1 },
     });
+    let name = json!({ "type": "string", "pattern": "^[a-z0-9_-]{1,64}$" });
     let declared = json!({
-        "name": { "type": "string", "pattern": "^[a-z0-9_-]{1,64}$" },
+        "name": name,
         "tick": {
             "description": "Length of a timestamp, in seconds.",
             "type": "integer", "minimum": 1, "maximum": MAX_TICK,
@@ -70,6 +72,10 @@ fn of_streams() -> Value {
         },
         "backfill": {
             "description": "Whether a curated stream takes its history first, until it is resumed.",
+            "type": "boolean",
+        },
+        "credentials": {
+            "description": "Whether only reports with tokens count, which devices draw with credentials.",
             "type": "boolean",
         },
         "webhooks": { "type": "array", "items": { "type": "string", "pattern": "^https?://" } },
@@ -117,7 +123,7 @@ fn of_streams() -> Value {
             },
         })
     };
-    json!({
+    let all = json!({
         "Problem": {
             "type": "object",
             "required": ["error", "message"],
@@ -181,6 +187,10 @@ fn of_streams() -> Value {
                     "type": "object", "required": ["id", "report"],
                     "properties": {
                         "id": { "type": "string", "pattern": "^[0-9a-fA-F]{32}$" },
+                        "token": {
+                            "description": "In a stream with credentials: the token's nonce, and the proof of it.",
+                            "type": "string", "pattern": "^[0-9a-fA-F]{64}$",
+                        },
                         "report": { "type": "string", "pattern": "^([0-9a-fA-F]{2})+$" },
                     },
                     "additionalProperties": false,
@@ -192,6 +202,7 @@ fn of_streams() -> Value {
             "type": "object", "required": ["accepted", "repeated", "conflicting", "implausible"],
             "properties": {
                 "accepted": number(), "repeated": number(), "conflicting": number(), "implausible": number(),
+                "wrong_token": { "description": "Missing where it is 0.", "type": "integer", "minimum": 1 },
             },
         },
         "Event": {
@@ -272,5 +283,39 @@ fn of_streams() -> Value {
             "type": "object", "properties": asked, "additionalProperties": false,
         },
         "Answer": { "type": "object", "required": ["t"], "properties": { "t": number() } },
+    });
+    any_of([all, of_credentials(&name)])
+}
+
+/// Returns the schemas of credentials and tokens.
+fn of_credentials(name: &Value) -> Value {
+    json!({
+        "Devices": {
+            "type": "object", "required": ["devices"],
+            "properties": { "devices": { "type": "array", "minItems": 1, "maxItems": MOST, "items": name } },
+            "additionalProperties": false,
+        },
+        "Credentials": {
+            "type": "object", "required": ["credentials"],
+            "properties": { "credentials": { "type": "array", "items": {
+                "type": "object", "required": ["stream", "device", "key"],
+                "properties": {
+                    "stream": name, "device": name, "key": { "type": "string", "pattern": "^[0-9a-f]{64}$" },
+                },
+            } } },
+        },
+        "Draw": {
+            "type": "object", "required": ["device", "block", "elements", "mac"],
+            "properties": {
+                "device": name, "block": number(),
+                "elements": { "type": "string", "pattern": "^[0-9a-fA-F]{1024}$" },
+                "mac": { "type": "string", "pattern": "^[0-9a-fA-F]{64}$" },
+            },
+            "additionalProperties": false,
+        },
+        "Tokens": {
+            "type": "object", "required": ["evaluations"],
+            "properties": { "evaluations": { "type": "string", "pattern": "^[0-9a-f]{3072}$" } },
+        },
     })
 }

@@ -249,6 +249,8 @@ impl Meters {
 
     /// Counts a refused request, or refused reports.
     pub(super) fn refused(&self, name: &str, reason: &'static str, count: u64) {
+        // `summary` reads no others.
+        debug_assert!(REASONS.contains(&reason), "{reason} is not among the reasons");
         let labels = [("stream", name.to_owned()), ("reason", reason.to_owned())];
         self.refused.get_or_create(&labels).inc_by(count);
     }
@@ -268,11 +270,16 @@ impl Meters {
     }
 }
 
-/// All reasons of refusals.
-const REASONS: [&str; 11] = [
+/// All reasons of refusals, of reports and of draws.
+const REASONS: [&str; 16] = [
     "closed",
     "conflicting",
     "implausible",
+    "token",
+    "wrong_token",
+    "drawn",
+    "credential",
+    "no_credentials",
     "malformed",
     "other_stream",
     "no_stream",
@@ -304,6 +311,7 @@ const fn reason(error: &ReportError) -> &'static str {
         ReportError::Rejected(BatchRejection::NotOpen { .. }) => "closed",
         ReportError::Rejected(_) => "no_stream",
         ReportError::Crowded => "crowded",
+        ReportError::Token(_) => "token",
         ReportError::Busy => "busy",
         ReportError::Store => "store",
     }
@@ -368,12 +376,14 @@ impl Observer for Telemetry {
 
     fn received(&self, name: &str, outcome: &Result<Receipt, ReportError>) {
         match outcome {
-            Ok(Receipt { accepted, repeated, conflicting, implausible }) => {
+            Ok(Receipt { accepted, repeated, conflicting, implausible, wrong_token }) => {
                 self.meters.accepted.get_or_create(&stream(name.to_owned())).inc_by(*accepted);
                 if *repeated > 0 {
                     self.meters.repeated.get_or_create(&stream(name.to_owned())).inc_by(*repeated);
                 }
-                for (reason, count) in [("conflicting", *conflicting), ("implausible", *implausible)] {
+                let rejected =
+                    [("conflicting", *conflicting), ("implausible", *implausible), ("wrong_token", *wrong_token)];
+                for (reason, count) in rejected {
                     if count > 0 {
                         self.meters.refused(name, reason, count);
                     }

@@ -36,14 +36,7 @@ impl Admission {
         let oracle = open.question.oracle().ok()?;
         let (report_length, plausible_ones) = (oracle.report_length(), plausible_ones(&oracle));
         let (question, closes) = (open.question.clone(), open.closes);
-        let population = match &declaration.spec {
-            StreamSpec::Local(spec) => spec.population(),
-            StreamSpec::Sequence(spec) => spec.population(),
-            _ => return None,
-        };
-        #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a bound
-        let most = (CROWD * question.cohort.share() * population.unwrap_or(0) as f64) as u64;
-        let most = most.saturating_add(1_000);
+        let most = most_devices(declaration, question.cohort.share())?;
         Some(Self { question, report_length, closes, plausible_ones, most, accepted: AtomicU64::new(0) })
     }
 
@@ -72,6 +65,18 @@ impl Admission {
     pub(crate) fn count_accepted(&self, reports: u64) {
         self.accepted.fetch_add(reports, Ordering::Relaxed);
     }
+}
+
+/// Returns the most devices that a share of the declared population may turn out to have; `None` for a curated stream.
+pub(crate) fn most_devices(declaration: &Declaration, share: f64) -> Option<u64> {
+    let population = match &declaration.spec {
+        StreamSpec::Local(spec) => spec.population(),
+        StreamSpec::Sequence(spec) => spec.population(),
+        _ => return None,
+    };
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a bound
+    let most = (CROWD * share * population.unwrap_or(0) as f64) as u64;
+    Some(most.saturating_add(1_000))
 }
 
 /// Returns how many ones an honest report has, except with probability 10^-12. `None` where an oracle fixes the number

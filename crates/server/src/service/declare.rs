@@ -7,6 +7,7 @@ use super::agenda::GROUP;
 use super::handle::{StreamHandle, declaration_of};
 use super::{Service, ServiceError};
 use crate::driver::{DriveError, first_state};
+use crate::ingest::issuing::Issuing;
 use crate::store::{NewStream, Status, StoreError, Write, Written};
 use crate::stream::Declaration;
 
@@ -56,7 +57,10 @@ impl Service {
         let mut slot_key = [0; 16];
         getrandom::fill(&mut slot_key).map_err(|error| ServiceError::Entropy(error.into()))?;
         let policy = match declaration.policy(slot_key)? {
-            Some(policy) => to_json(&name, &policy.sign(&self.signer)?)?,
+            Some(mut policy) => {
+                policy.issuer = Issuing::new(declaration, self.signer.as_bytes()).map(|own| own.issuer().public());
+                to_json(&name, &policy.sign(&self.signer)?)?
+            }
             None => String::new(),
         };
         let state = first_state(declaration, 0, self.tools.key.as_deref())?;

@@ -11,6 +11,7 @@ use super::digest::Digest;
 use crate::driver::{DriveError, Driver, Tools, progress};
 use crate::ingest::EventBuffer;
 use crate::ingest::admission::{Admission, Admissions};
+use crate::ingest::issuing::Issuing;
 use crate::store::{Status, StoreError, StreamRecord};
 use crate::stream::Declaration;
 
@@ -21,6 +22,8 @@ pub(super) struct StreamHandle {
     pub(super) tag: StreamTag,
     pub(super) policy: Option<Arc<str>>,
     pub(super) buffer: Option<Arc<EventBuffer>>,
+    /// Who gets tokens, in a stream with credentials.
+    pub(super) issuing: Option<Arc<Issuing>>,
     pub(super) view: Mutex<View>,
     pub(super) change: watch::Sender<Change>,
     /// Never locked while `view` is.
@@ -69,12 +72,18 @@ pub(super) fn declaration_of(stream: &StreamRecord) -> Result<Declaration, Drive
 }
 
 impl StreamHandle {
-    pub(super) fn new(found: StreamRecord, declaration: Declaration, buffer: Option<Arc<EventBuffer>>) -> Self {
+    pub(super) fn new(
+        found: StreamRecord,
+        declaration: Declaration,
+        buffer: Option<Arc<EventBuffer>>,
+        issuing: Option<Arc<Issuing>>,
+    ) -> Self {
         Self {
             name: found.name.as_str().into(),
             tag: StreamTag::of(&found.name),
             policy: (!found.policy.is_empty()).then(|| found.policy.into()),
             buffer,
+            issuing,
             change: watch::Sender::new(Change { round: found.version, published: found.published }),
             reopen: AtomicBool::new(false),
             digest: Mutex::default(),

@@ -9,6 +9,7 @@
 //! | `handle` | shared view of a running stream |
 //! | `members` | registry of the users of a stream with classes |
 //! | `run` | threads that drive the streams |
+//! | `tokens` | credentials and tokens of devices |
 
 mod agenda;
 mod alarms;
@@ -17,6 +18,7 @@ mod digest;
 mod handle;
 mod members;
 mod run;
+mod tokens;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -34,7 +36,7 @@ use tidegate::kernel::{NoEntropy, SystemRandom};
 use tidegate_device::api::{OpenQuestion, OpenQuestions, Receipt};
 use tidegate_device::clock::BootClock;
 use tidegate_device::enrolment::PolicyError;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use agenda::{Agenda, Seat};
 pub use alarms::{ALARM_HISTORY, Acknowledged, Alarm, AlarmCounts};
@@ -46,6 +48,7 @@ pub use members::{MemberError, UserClass};
 use crate::driver::{DriveError, DriverEvent, Tools, Turn, progress};
 use crate::ingest::admission::Admission;
 use crate::ingest::commit::{Pending, commit, write_groups};
+use crate::ingest::issuing::Issuing;
 use crate::ingest::{CuratorEvent, EventBuffer, EventBufferError, EventError, EventRejection, ReportError};
 use crate::store::{BatchRejection, Record, RecordFilter, RecordKind, ReportBatch, Status, StoreError};
 use crate::stream::{Declaration, DeclarationError};
@@ -159,6 +162,8 @@ pub struct Service {
     commit_queue: Mutex<Option<SyncSender<Pending>>>,
     /// Batches in the queue.
     queued: Arc<AtomicUsize>,
+    /// Threads that make and check tokens.
+    checks: Arc<Semaphore>,
     agenda: Arc<Agenda>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     stopping: AtomicBool,
@@ -224,6 +229,7 @@ impl Service {
             streams: RwLock::default(),
             commit_queue: Mutex::new(Some(sender)),
             queued: Arc::default(),
+            checks: Arc::new(Semaphore::new(tokens::checks())),
             agenda: Arc::new(Agenda::new(drivers())),
             threads: Mutex::default(),
             stopping: AtomicBool::new(false),
@@ -260,7 +266,8 @@ impl Service {
         let found = self.tools.store.stream(name)?;
         let declaration = declaration_of(&found)?;
         let buffer = EventBuffer::new(&declaration)?.map(Arc::new);
-        let handle = Arc::new(StreamHandle::new(found, declaration, buffer));
+        let issuing = Issuing::new(&declaration, self.signer.as_bytes()).map(Arc::new);
+        let handle = Arc::new(StreamHandle::new(found, declaration, buffer, issuing));
         let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
         if streams.contains_key(name) {
             return Ok(());
@@ -373,7 +380,8 @@ impl Service {
         Some(self.handle(stream)?.change.subscribe())
     }
 
-    /// Accepts a batch of reports. It is durable when this returns.
+    /// Accepts a batch of reports. It is durable when this returns. In a stream with credentials, it needs a runtime of
+    /// tokio, on whose blocking threads tokens are checked.
     ///
     /// # Errors
     /// Reasons why no report was accepted. After [`ReportError::Store`] and [`ReportError::Busy`] the batch can be sent
@@ -391,6 +399,7 @@ impl Service {
             if batch.stream != handle.tag {
                 return Err(ReportError::OtherStream);
             }
+            tokens::expect(batch, handle.issuing.is_some())?;
             let (timestamp, phase) = (batch.timestamp, batch.phase);
             let questions = Arc::clone(&lock(&handle.view).questions);
             let is_asked =
@@ -398,11 +407,21 @@ impl Service {
             let open = questions.iter().find(is_asked).ok_or(BatchRejection::NotOpen { timestamp, phase })?;
             open.admit(batch).inspect(|_| admission = Some(Arc::clone(open)))
         })?;
-        let queue = lock(&self.commit_queue).clone();
-        match (queue, admission) {
-            (Some(queue), Some(admission)) => commit(queue, &self.queued, admission, batch).await,
-            _ => Err(ReportError::Busy),
+        let (batch, wrong) = match &handle.issuing {
+            Some(issuing) => self.check_tokens(issuing, batch).await?,
+            None => (batch, 0),
+        };
+        if wrong == batch.len() {
+            return Ok(Receipt { wrong_token: wrong as u64, ..Receipt::default() });
         }
+        let queue = lock(&self.commit_queue).clone();
+        let receipt = match (queue, admission) {
+            (Some(queue), Some(admission)) => commit(queue, &self.queued, admission, batch).await?,
+            _ => return Err(ReportError::Busy),
+        };
+        // The store knows no tokens: for it, all rejected reports are implausible.
+        let implausible = receipt.implausible.saturating_sub(wrong as u64);
+        Ok(Receipt { implausible, wrong_token: wrong as u64, ..receipt })
     }
 
     /// Adds events to the open tick of a curated stream, in memory only. Returns how many were accepted.

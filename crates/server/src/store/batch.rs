@@ -16,11 +16,12 @@ pub struct ReportBatch {
     pub timestamp: u64,
     /// Phase of the question.
     pub phase: u16,
-    /// Ascending indices of reports rejected as implausible.
+    /// Ascending indices of reports rejected as implausible, or for a wrong token.
     pub implausible: Vec<usize>,
     ids: Vec<ReportId>,
     digests: Vec<u64>,
     report_length: usize,
+    tokens: Bytes,
     reports: Bytes,
 }
 
@@ -53,6 +54,7 @@ impl ReportBatch {
             ids,
             digests,
             report_length: batch.report_length(),
+            tokens: bytes.slice_ref(batch.tokens()),
             reports: bytes.slice_ref(batch.reports()),
         })
     }
@@ -66,6 +68,11 @@ impl ReportBatch {
     /// Returns the length of each report, in bytes.
     pub const fn report_length(&self) -> usize {
         self.report_length
+    }
+
+    /// Returns the proof of each report's token, in a stream with credentials; none in others.
+    pub fn tokens(&self) -> &[[u8; 32]] {
+        self.tokens.as_chunks().0
     }
 
     /// Returns all reports, one after another.

@@ -126,7 +126,12 @@ async fn questions(
     }
 }
 
-async fn reports(State(app): Shared, Name(name): Name, request: Request) -> Answer<Json<Receipt>> {
+async fn reports(
+    State(app): Shared,
+    Extension(identity): Extension<Identity>,
+    Name(name): Name,
+    request: Request,
+) -> Answer<Json<Receipt>> {
     let refused = |reason| app.telemetry.meters().refused(known(&app, &name), reason, 1);
     let media_type = media_type(request.headers());
     let is_text = match media_type.as_deref() {
@@ -148,7 +153,11 @@ async fn reports(State(app): Shared, Name(name): Name, request: Request) -> Answ
     } else {
         body
     };
-    let outcome = timeout(app.settings.limits.store, app.service.report(&name, batch.into_bytes())).await;
+    let report = async {
+        let _turn = if app.service.has_credentials(&name) { app.turns.wait(identity.client).await } else { None };
+        app.service.report(&name, batch.into_bytes()).await
+    };
+    let outcome = timeout(app.settings.limits.store, report).await;
     Ok(Json(outcome.unwrap_or(Err(ReportError::Store))?))
 }
 

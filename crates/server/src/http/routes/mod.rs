@@ -3,6 +3,7 @@
 mod advice;
 mod alarms;
 mod assets;
+mod credentials;
 mod devices;
 pub(super) mod events;
 mod feed;
@@ -15,6 +16,7 @@ mod records;
 pub(super) mod status;
 mod users;
 
+pub(super) use credentials::MOST as MOST_CREDENTIALS;
 pub(super) use query::QueryCache;
 
 use serde_json::Value;
@@ -34,6 +36,7 @@ pub(super) fn all() -> Vec<Route> {
         overview::routes(),
         operators::routes(),
         devices::routes(),
+        credentials::routes(),
         events::routes(),
         users::routes(),
         records::routes(),

@@ -2,6 +2,7 @@
 
 mod attacks;
 mod classes;
+mod credentials;
 mod dashboard;
 mod documented;
 mod flow;

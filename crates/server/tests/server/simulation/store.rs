@@ -88,6 +88,8 @@ impl Row {
                 *deleted += (all - records.len()) as u64;
             }
         }
+        let said = &self.said;
+        self.acknowledged.retain(|number, _| said.iter().any(|record| record.number == *number));
     }
 }
 

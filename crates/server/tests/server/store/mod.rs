@@ -74,5 +74,5 @@ pub(crate) fn counts(total: &Aggregate) -> Vec<u64> {
 }
 
 pub(crate) fn taken(accepted: u64, repeated: u64, conflicting: u64, implausible: u64) -> Receipt {
-    Receipt { accepted, repeated, conflicting, implausible }
+    Receipt { accepted, repeated, conflicting, implausible, ..Receipt::default() }
 }
