@@ -130,7 +130,10 @@ impl Device {
     fn report_id(&self, py: Python<'_>, question: &str) -> Result<Vec<u8>, Failure> {
         py.detach(|| {
             let question = parse(question)?;
-            self.with(|opened| Ok(opened.agent.report_id(&question).as_bytes().to_vec()))
+            self.with(|opened| match opened.agent.report_id(&question) {
+                Some(id) => Ok(id.as_bytes().to_vec()),
+                None => Err(Failure::Raised(Refused::new_err(RefusalReason::NoToken.code()))),
+            })
         })
     }
 

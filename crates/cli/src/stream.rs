@@ -134,6 +134,8 @@ struct Create {
     backfill: bool,
 
     /// Count only reports with tokens, which devices draw with credentials: each device once for each timestamp
+    ///
+    /// N services on one database: N tokens for each; a restart: one more for the blocks that were drawn
     #[arg(long)]
     credentials: bool,
 

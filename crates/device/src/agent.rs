@@ -345,12 +345,13 @@ impl<D: Disk> Agent<D> {
         &self.state.device
     }
 
-    /// The identity of the report for a question: equal for retries, different for every other question.
-    pub fn report_id(&self, question: &Question) -> ReportId {
-        match self.token(question.timestamp) {
-            Some(token) => token.report_id(question.phase),
-            None => ReportId::of(&self.state.identity, self.tag(), question.timestamp, question.phase),
+    /// The identity of the report for a question: equal for retries, different for every other question. `None` in a
+    /// stream with credentials where there is no token: the device's own identity is of no use there.
+    pub fn report_id(&self, question: &Question) -> Option<ReportId> {
+        if self.state.policy.issuer.is_some() {
+            return Some(self.token(question.timestamp)?.report_id(question.phase));
         }
+        Some(ReportId::of(&self.state.identity, self.tag(), question.timestamp, question.phase))
     }
 
     /// The proof of the token for a report, in a stream with credentials.
@@ -366,15 +367,34 @@ impl<D: Disk> Agent<D> {
         self.state.draws.iter().find_map(|draw| draw.token(self.tag(), timestamp))
     }
 
-    /// The next draw of tokens; `None` if there is nothing to draw at present. Send its request, and pass the answer to
-    /// [`drawn`](Self::drawn). Until then it stays the same, also after a crash: on return it is durable.
+    /// The draw of the present block of timestamps; `None` if its tokens are there, or none are needed. Send its request,
+    /// and pass the answer to [`drawn`](Self::drawn). Until then it stays the same, also after a crash: on return it is
+    /// durable. Tokens and seeds of blocks that are over are gone from the disk as well.
     ///
-    /// The draw of the present block comes first, and later in it that of the next block, at a position that differs
-    /// between devices.
+    /// A draw names the device, so a report that follows at once is joined to it by time. Call
+    /// [`draw_ahead`](Self::draw_ahead) in time, and this only if there is no token for a question of the present.
     ///
     /// # Errors
     /// [`AgentError::BeforeEpoch`], [`AgentError::Disk`] and [`AgentError::Stopped`].
     pub fn draw(&mut self, now: ClockReading, random: &mut impl Randomness) -> Result<Option<&Draw>, AgentError> {
+        self.draw_block(0, now, random)
+    }
+
+    /// The draw of the next block, like [`draw`](Self::draw). Call it at a random moment of the present block, which no
+    /// question decides.
+    ///
+    /// # Errors
+    /// Those of [`draw`](Self::draw).
+    pub fn draw_ahead(&mut self, now: ClockReading, random: &mut impl Randomness) -> Result<Option<&Draw>, AgentError> {
+        self.draw_block(1, now, random)
+    }
+
+    fn draw_block(
+        &mut self,
+        ahead: u64,
+        now: ClockReading,
+        random: &mut impl Randomness,
+    ) -> Result<Option<&Draw>, AgentError> {
         if self.stopped {
             return Err(AgentError::Stopped);
         }
@@ -382,17 +402,15 @@ impl<D: Disk> Agent<D> {
         if policy.issuer.is_none() {
             return Ok(None);
         }
-        let timestamp = policy.ticks.timestamp(now.wall).ok_or(AgentError::BeforeEpoch)?;
-        let (block, position) = (timestamp / BLOCK, timestamp % BLOCK);
-        draws.retain(|draw| (block..=block.saturating_add(1)).contains(&draw.block()));
-        let present = draws.iter().find(|draw| draw.block() == block);
-        let wanted = match present {
-            Some(draw) if !draw.is_complete() || position < draw.turn() => block,
-            Some(_) => block.saturating_add(1),
-            None => block,
-        };
+        let present = policy.ticks.timestamp(now.wall).ok_or(AgentError::BeforeEpoch)? / BLOCK;
+        let (wanted, before) = (present.saturating_add(ahead), draws.len());
+        draws.retain(|draw| (present..=present.saturating_add(1)).contains(&draw.block()));
+        let mut has_changed = draws.len() < before;
         if !draws.iter().any(|draw| draw.block() == wanted) {
             draws.push(Draw::new(wanted, random));
+            has_changed = true;
+        }
+        if has_changed {
             self.save()?;
         }
         Ok(self.state.draws.iter().find(|draw| draw.block() == wanted && !draw.is_complete()))
@@ -451,16 +469,16 @@ impl<D: Disk> Agent<D> {
         let timestamp = policy.ticks.timestamp(now.wall).ok_or(AgentError::BeforeEpoch)?;
         self.state.look_at(now);
         let State { policy, device, last, draws, sequence, .. } = &mut self.state;
+        // Before anything is spent: without a token the report would not be counted.
+        let stream = StreamTag::of(stream);
+        if policy.issuer.is_some() && !draws.iter().any(|draw| draw.token(stream, question.timestamp).is_some()) {
+            return Ok(AgentReply::Refused(RefusalReason::NoToken));
+        }
         if let Some((answered, report)) = last
             && answered == question
             && question.timestamp == timestamp
         {
             return Ok(AgentReply::Report(report.clone()));
-        }
-        // Before anything is spent: without a token the report would not be counted.
-        let stream = StreamTag::of(stream);
-        if policy.issuer.is_some() && !draws.iter().any(|draw| draw.token(stream, question.timestamp).is_some()) {
-            return Ok(AgentReply::Refused(RefusalReason::NoToken));
         }
         let answered = match sequence {
             None => device.answer(timestamp, question, value, random),

@@ -195,11 +195,6 @@ impl Draw {
         self.secrets.is_empty() || self.secrets.len() == TOKENS
     }
 
-    /// A position in a block, at random: where the device draws for the next one, so that not all do so at once.
-    pub(crate) fn turn(&self) -> u64 {
-        u64::from(self.expand(b"tidegate token turn\n", self.block)[0]) % BLOCK
-    }
-
     fn expand(&self, heading: &[u8], timestamp: u64) -> [u8; 64] {
         let hasher = Sha512::new().chain_update(heading).chain_update(self.seed);
         hasher.chain_update(timestamp.to_le_bytes()).finalize().into()

@@ -32,6 +32,9 @@ pub const MAX_BATCH: usize = 8 << 20;
 /// Maximum reports of a batch.
 pub const MAX_REPORTS: usize = 100_000;
 
+/// Maximum reports of a batch with tokens: a service checks each with a multiplication on a curve.
+pub const MAX_TOKENS: usize = 8_192;
+
 const MAGIC: [u8; 4] = *b"TGB1";
 /// The magic of a batch whose reports have tokens.
 const MAGIC_TOKENS: [u8; 4] = *b"TGB2";
@@ -133,6 +136,9 @@ pub enum WireError {
     /// No reports, or too many.
     #[error("a batch has 1 to {MAX_REPORTS} reports, but this one has {given}")]
     Count { given: usize },
+    /// Too many reports with tokens.
+    #[error("a batch has at most {MAX_TOKENS} reports with tokens, but this one has {given}: send several batches")]
+    Tokens { given: usize },
     /// An empty report, or one of another length than the others.
     #[error("a report has {given} bytes, but {expected} are expected")]
     Report { given: usize, expected: usize },
@@ -191,6 +197,9 @@ impl<'a> Batch<'a> {
         let (length, reports) = (length as usize, count as usize);
         if reports == 0 || reports > MAX_REPORTS {
             return Err(WireError::Count { given: reports });
+        }
+        if has_tokens && reports > MAX_TOKENS {
+            return Err(WireError::Tokens { given: reports });
         }
         let expected = HEADER as u64 + (IDENTITY as u64 + token as u64 + length as u64) * count;
         if expected != bytes.len() as u64 {
@@ -300,6 +309,9 @@ impl BatchWriter {
         }
         if position >= MAX_REPORTS {
             return Err(WireError::Count { given: position + 1 });
+        }
+        if token.is_some() && position >= MAX_TOKENS {
+            return Err(WireError::Tokens { given: position + 1 });
         }
         self.has_tokens = token.is_some();
         self.reports.push((id, token, report.to_vec()));

@@ -3,12 +3,16 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 use tidegate_device::client::{Client, ClientError, ClientOptions, ClientToken, operator_key};
 use tidegate_device::enrolment::VerifiedPolicy;
 
 use crate::failure::{Failure, complain};
+
+/// How long a single attempt may take.
+const ONCE: Duration = Duration::from_secs(5);
 
 /// What everybody needs to know who speaks to a collector.
 #[derive(Debug, Args)]
@@ -33,11 +37,20 @@ pub(crate) struct Server {
 impl Server {
     /// Returns a client with this many connections.
     pub(crate) fn client(&self, connections: usize) -> Result<Client, Failure> {
-        let token = match &self.token_file {
+        self.client_with(self.token()?.as_deref(), connections)
+    }
+
+    /// Returns a client that tries once, for a short time, on a connection of its own.
+    pub(crate) fn client_once(&self) -> Result<Client, Failure> {
+        let options = self.options(self.token()?.as_deref(), 1)?;
+        Client::new(&self.address()?, ClientOptions { attempts: 1, timeout: ONCE, ..options }).map_err(explain)
+    }
+
+    fn token(&self) -> Result<Option<String>, Failure> {
+        Ok(match &self.token_file {
             Some(path) => Some(String::from_utf8(read(path)?).map_err(|_| Failure::input(ClientError::Token))?),
             None => std::env::var("TIDEGATE_TOKEN").ok().filter(|token| !token.is_empty()),
-        };
-        self.client_with(token.as_deref(), connections)
+        })
     }
 
     fn address(&self) -> Result<String, Failure> {
@@ -51,14 +64,17 @@ impl Server {
 
     /// Returns a client that uses the given token.
     pub(crate) fn client_with(&self, token: Option<&str>, connections: usize) -> Result<Client, Failure> {
-        let options = ClientOptions {
+        Client::new(&self.address()?, self.options(token, connections)?).map_err(explain)
+    }
+
+    fn options(&self, token: Option<&str>, connections: usize) -> Result<ClientOptions, Failure> {
+        Ok(ClientOptions {
             token: token.map(|token| ClientToken::new(token.trim())).transpose().map_err(explain)?,
             authorities: self.ca.as_deref().map(read).transpose()?,
             allow_plain: self.allow_plain_http,
             connections,
             ..ClientOptions::default()
-        };
-        Client::new(&self.address()?, options).map_err(explain)
+        })
     }
 }
 

@@ -18,7 +18,7 @@ use tidegate_device::client::{Client, ClientError};
 use tidegate_device::clock::Clock;
 use tidegate_device::enrolment::StreamPolicy;
 use tidegate_device::sequence::SequenceRule;
-use tidegate_device::wire::{BatchWriter, MAX_REPORTS, ReportId, StreamTag};
+use tidegate_device::wire::{BatchWriter, MAX_REPORTS, MAX_TOKENS, ReportId, StreamTag};
 use tidegate_device::{PreparedQuestion, RefusalReason};
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::{Epsilon, Ledger, SeededRandom, Window};
@@ -343,7 +343,9 @@ impl Running<'_> {
         let timestamps = question.timestamp.saturating_sub(before)..=question.timestamp;
         let members = population.cohort(question.cohort);
         let bar = progress(fleet.quiet, members.iter().map(|part| part.len() as u64).sum());
-        let [late, early] = members.map(|part| part.chunks_mut(fleet.batch.get()));
+        // Batches with tokens are smaller.
+        let most = if drawing.is_some() { fleet.batch.get().min(MAX_TOKENS) } else { fleet.batch.get() };
+        let [late, early] = members.map(|part| part.chunks_mut(most));
         let round = Round {
             fleet,
             client,

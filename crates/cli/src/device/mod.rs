@@ -10,6 +10,7 @@
 //! | `drawing` | credentials and tokens of the fleet's devices |
 //! | `population` | the fleet's devices, and the value of each at a timestamp |
 
+mod ahead;
 pub(crate) mod connection;
 #[cfg(feature = "lab")]
 mod drawing;

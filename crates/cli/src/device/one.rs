@@ -5,7 +5,7 @@ use std::io;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::json;
@@ -16,11 +16,12 @@ use tidegate_device::credential::{BLOCK, Credential};
 use tidegate_device::disk::Folder;
 use tidegate_device::enrolment::Fingerprint;
 use tidegate_device::sequence::MAX_LENGTH;
-use tidegate_device::wire::{BatchWriter, StreamTag};
+use tidegate_device::wire::{BatchWriter, ReportId, StreamTag};
 use tidegate_device::{Agent, AgentError, AgentReply, Beginning, RefusalReason};
-use tidegate_kernel::SystemRandom;
 use tidegate_kernel::oracle::Report;
+use tidegate_kernel::{Question, SystemRandom};
 
+use super::ahead::Ahead;
 use super::connection::{Connection, explain};
 use super::polling::Polling;
 use super::values::{Names, Values};
@@ -121,6 +122,10 @@ impl One {
             )));
         }
         let credential = self.credential(policy.issuer.is_some())?;
+        let drawing = match credential {
+            Some(credential) => Some((self.connection.server.client_once()?, credential)),
+            None => None,
+        };
         let values = self.values(&client, policy.protects.domain)?;
         let mut random = SystemRandom::new().map_err(Failure::run)?;
         let clock = Clock::new(&mut random);
@@ -140,9 +145,10 @@ impl One {
             complain("device", format_args!("{unknown}. What its window has spent counts as spent now"));
         }
         let output = Output::create("-")?;
-        let (reader, settled, gathered) = (Reader::Listens, BTreeSet::new(), None);
-        let client = &client;
-        Running { one: self, client, credential, agent, values, clock, random, output, reader, settled, gathered }.run()
+        let (reader, ahead, client) = (Reader::Listens, Ahead::default(), &client);
+        let (settled, gathered) = (BTreeSet::new(), None);
+        Running { one: self, client, drawing, ahead, agent, values, clock, random, output, reader, settled, gathered }
+            .run()
     }
 
     /// Reads the device's credential, which the stream needs or does not.
@@ -223,7 +229,9 @@ fn fault(fault: AgentError) -> Failure {
 struct Running<'a> {
     one: &'a One,
     client: &'a Client,
-    credential: Option<Credential>,
+    /// The client of draws, and the credential.
+    drawing: Option<(Client, Credential)>,
+    ahead: Ahead,
     agent: Agent<Folder>,
     values: Values,
     clock: Clock,
@@ -271,6 +279,8 @@ impl Running<'_> {
         let mut polling = Polling::new(self.client, stream);
         let first = self.now();
         let mut present = first;
+        // Not first when a question arrives.
+        self.draw(false)?;
         loop {
             let now = self.now();
             if now != present {
@@ -283,27 +293,51 @@ impl Running<'_> {
                 return self.output.finish();
             }
             let ends = self.agent.policy().ticks.end_of(now).saturating_sub(self.clock.read().wall);
-            let Some(asking) = polling.next(Duration::from_secs(ends.max(1)))? else { continue };
+            let patience = Duration::from_secs(ends.max(1));
+            let Some(asking) = polling.next(self.draw_ahead()?.map_or(patience, |left| left.min(patience)))? else {
+                continue;
+            };
             let (asked_by, questions) = (asking.stream.clone(), asking.questions.clone());
             // Wait once, for all of them.
             if questions.iter().any(|asked| asked.question.timestamp.checked_sub(1) == Some(self.now())) {
                 thread::sleep(SOON);
             }
-            self.draw()?;
+            // Only where there is no token for the present: a draw just before a report is joined to it by time.
+            self.draw(false)?;
             for asked in &questions {
                 self.answer(&asked_by, asked)?;
             }
         }
     }
 
-    /// Draws tokens where there are some to draw. After a failure it draws the same again with the next poll.
-    fn draw(&mut self) -> Result<(), Failure> {
-        let Some(credential) = &self.credential else { return Ok(()) };
-        let Some(draw) = self.agent.draw(self.clock.read(), &mut self.random).map_err(fault)? else { return Ok(()) };
+    /// Draws tokens for the next block when that is due. Returns how long it is until then.
+    fn draw_ahead(&mut self) -> Result<Option<Duration>, Failure> {
+        if self.drawing.is_none() {
+            return Ok(None);
+        }
+        let (block, ticks) = (self.now() / BLOCK, self.agent.policy().ticks);
+        let last = block.saturating_mul(BLOCK).saturating_add(BLOCK - 1);
+        let rest = Duration::from_secs(ticks.end_of(last).saturating_sub(self.clock.read().wall));
+        let left = self.ahead.left(block, rest, Instant::now(), &mut self.random);
+        if left.is_some_and(|left| left.is_zero()) {
+            let is_done = self.draw(true)?;
+            self.ahead.tried(block, is_done);
+            return Ok(self.ahead.left(block, rest, Instant::now(), &mut self.random));
+        }
+        Ok(left)
+    }
+
+    /// Draws tokens for the present block or the next, unless they are there; returns whether they are then. After a
+    /// failure it draws the same again, sooner or later.
+    fn draw(&mut self, is_ahead: bool) -> Result<bool, Failure> {
+        let Some((client, credential)) = &self.drawing else { return Ok(true) };
+        let (now, agent, random) = (self.clock.read(), &mut self.agent, &mut self.random);
+        let draw = if is_ahead { agent.draw_ahead(now, random) } else { agent.draw(now, random) };
+        let Some(draw) = draw.map_err(fault)? else { return Ok(true) };
         let (block, request) = (draw.block(), draw.request(credential));
-        let problem = match self.client.draw(&self.one.connection.stream, &request) {
+        let problem = match client.draw(&self.one.connection.stream, &request) {
             Ok(answer) => match self.agent.drawn(block, &answer) {
-                Ok(()) => return Ok(()),
+                Ok(()) => return Ok(true),
                 Err(AgentError::Token(error)) => error.to_string(),
                 Err(error) => return Err(fault(error)),
             },
@@ -316,7 +350,7 @@ impl Running<'_> {
         if self.settled.insert((block, u16::MAX, "draw")) {
             complain("device", format_args!("no tokens for the timestamps from {} on: {problem}", block * BLOCK));
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Gathers the values of all timestamps up to now: a collector may have been away for some.
@@ -366,7 +400,8 @@ impl Running<'_> {
             Err(AgentError::Value(_)) => return Ok(Came::NoValue),
             Err(other) => return Err(fault(other)),
         };
-        let batch = self.batch(question.timestamp, question.phase, asked, &report)?;
+        let Some(id) = self.agent.report_id(question) else { return Ok(Came::Refused(RefusalReason::NoToken)) };
+        let batch = self.batch(question, id, &report)?;
         match self.client.send(&self.one.connection.stream, &batch) {
             Ok(receipt) => Ok(Came::Sent(receipt)),
             Err(error @ (ClientError::Unavailable { .. } | ClientError::Refused { .. } | ClientError::Answer(_))) => {
@@ -376,11 +411,10 @@ impl Running<'_> {
         }
     }
 
-    fn batch(&self, timestamp: u64, phase: u16, asked: &OpenQuestion, report: &Report) -> Result<Vec<u8>, Failure> {
-        let stream = StreamTag::of(&self.agent.policy().stream);
-        let mut batch = BatchWriter::new(stream, timestamp, phase, report.as_bytes().len());
-        let (id, token) = (self.agent.report_id(&asked.question), self.agent.prove(&asked.question, report));
-        batch.push_with(id, token, report.as_bytes()).map_err(Failure::run)?;
+    fn batch(&self, question: &Question, id: ReportId, report: &Report) -> Result<Vec<u8>, Failure> {
+        let (stream, bytes) = (StreamTag::of(&self.agent.policy().stream), report.as_bytes());
+        let mut batch = BatchWriter::new(stream, question.timestamp, question.phase, bytes.len());
+        batch.push_with(id, self.agent.prove(question, report), bytes).map_err(Failure::run)?;
         batch.write().map_err(Failure::run)
     }
 

@@ -12,7 +12,7 @@ use tidegate_device::credential::{BLOCK, Credential, Draw, DrawAnswer, DrawReque
 use tidegate_device::disk::replace;
 use tidegate_device::enrolment::{PolicyError, StreamPolicy, VerifiedPolicy};
 use tidegate_device::simulation::{Broken, SimulatedDisk};
-use tidegate_device::wire::{Batch, BatchText, BatchWriter, ReportId, StreamTag, TokenProof, WireError};
+use tidegate_device::wire::{Batch, BatchText, BatchWriter, MAX_TOKENS, ReportId, StreamTag, TokenProof, WireError};
 use tidegate_device::{Agent, AgentError, AgentReply, Beginning, RefusalReason};
 use tidegate_kernel::{Randomness, SeededRandom};
 
@@ -93,16 +93,16 @@ fn a_report_carries_the_token_of_its_timestamp() {
     agent.drawn(request.block, &respond(&request)).unwrap();
     let (issuer, asked) = (issuer(), question(161, 1, ALL));
     let AgentReply::Report(report) = ask(&mut agent, 161, 1, ALL) else { panic!("no report") };
-    let (id, proof) = (agent.report_id(&asked), agent.prove(&asked, &report).unwrap());
+    let (id, proof) = (agent.report_id(&asked).unwrap(), agent.prove(&asked, &report).unwrap());
     let checker = issuer.checker(161).unwrap();
     assert!(checker.accepts(1, id, proof, report.as_bytes()));
     // The same token has another identity for each phase, and one for each.
-    assert_ne!(agent.report_id(&question(161, 0, 1)), id);
-    assert_eq!(agent.report_id(&question(161, 1, 1)), id);
+    assert_ne!(agent.report_id(&question(161, 0, 1)).unwrap(), id);
+    assert_eq!(agent.report_id(&question(161, 1, 1)).unwrap(), id);
     let others = [
         ("phase", checker.accepts(0, id, proof, report.as_bytes())),
         ("report", checker.accepts(1, id, proof, b"another")),
-        ("identity", checker.accepts(1, agent.report_id(&question(161, 0, 1)), proof, report.as_bytes())),
+        ("identity", checker.accepts(1, agent.report_id(&question(161, 0, 1)).unwrap(), proof, report.as_bytes())),
         ("identity of its own", {
             let own = ReportId::of(&[1; 16], StreamTag::of("visits"), 161, 1);
             checker.accepts(1, own, proof, report.as_bytes())
@@ -131,11 +131,11 @@ fn a_draw_survives_crashes_and_is_repeated_identically() {
     let answer = respond(&request);
     assert_eq!(respond(&request), answer, "a service that was restarted answers alike");
     agent.drawn(request.block, &answer).unwrap();
-    let id = agent.report_id(&question(163, 0, 1));
+    let id = agent.report_id(&question(163, 0, 1)).unwrap();
     drop(agent);
     disk.restart();
     let (mut agent, _) = open(&disk, 163);
-    assert_eq!(agent.report_id(&question(163, 0, 1)), id);
+    assert_eq!(agent.report_id(&question(163, 0, 1)), Some(id));
     assert!(matches!(ask(&mut agent, 163, 0, 1), AgentReply::Report(_)));
     // A crash between any two operations of the disk: never another request for the same block.
     for operations in 0..8 {
@@ -172,26 +172,59 @@ fn a_lost_answer_is_asked_for_with_identical_bytes() {
     assert_eq!(requests[0].body, requests[1].body);
 }
 
+fn draw_ahead(agent: &mut Agent<SimulatedDisk>, now: u64, seed: u64) -> Option<DrawRequest> {
+    let draw = agent.draw_ahead(at(now), &mut SeededRandom::new(seed)).unwrap();
+    draw.map(|draw| draw.request(&credential()))
+}
+
 #[test]
-fn devices_draw_the_next_block_at_different_times() {
-    let mut positions = BTreeSet::new();
-    for seed in 0..40 {
-        let disk = SimulatedDisk::new(Broken::default(), seed);
-        let mut agent = ready(&disk);
-        let request = draw(&mut agent, 160, seed).unwrap();
-        assert_eq!(request.block, 10);
-        agent.drawn(10, &respond(&request)).unwrap();
-        let next = (160..176).find_map(|now| draw(&mut agent, now, seed + 1).map(|next| (now, next)));
-        let (now, next) = next.unwrap();
-        assert_eq!(next.block, 11);
-        positions.insert(now);
-        agent.drawn(11, &respond(&next)).unwrap();
-        assert_eq!(draw(&mut agent, now, seed), None);
-        // Tokens of a block that is over are forgotten.
-        assert!(draw(&mut agent, 176 + 15, seed).is_some_and(|next| next.block == 12));
-        assert!(matches!(agent.drawn(10, &respond(&request)), Err(AgentError::Token(_))));
+fn the_next_block_is_drawn_ahead_only() {
+    let disk = SimulatedDisk::new(Broken::default(), 1);
+    let mut agent = ready(&disk);
+    let request = draw(&mut agent, 160, 1).unwrap();
+    assert_eq!(request.block, 10);
+    agent.drawn(10, &respond(&request)).unwrap();
+    assert!((160..176).all(|now| draw(&mut agent, now, 2).is_none()), "nothing to draw before an answer");
+    let next = draw_ahead(&mut agent, 165, 2).unwrap();
+    assert_eq!((next.block, draw_ahead(&mut agent, 170, 3)), (11, Some(next.clone())));
+    agent.drawn(11, &respond(&next)).unwrap();
+    assert_eq!(draw_ahead(&mut agent, 175, 3), None);
+    assert_eq!(draw(&mut agent, 176, 3), None);
+    assert!(matches!(ask(&mut agent, 176, 0, 1), AgentReply::Report(_)));
+    // Tokens of a block that is over are forgotten.
+    assert!(matches!(agent.drawn(10, &respond(&request)), Err(AgentError::Token(_))));
+}
+
+#[test]
+fn seeds_of_past_blocks_leave_the_disk() {
+    let disk = SimulatedDisk::new(Broken::default(), 1);
+    let mut agent = ready(&disk);
+    for request in [draw(&mut agent, 160, 1).unwrap(), draw_ahead(&mut agent, 160, 2).unwrap()] {
+        agent.drawn(request.block, &respond(&request)).unwrap();
     }
-    assert!(positions.len() > 8, "{positions:?}");
+    let has = |seed: u64| {
+        let mut random = SeededRandom::new(seed);
+        let seed: Vec<u8> = (0..4).flat_map(|_| random.next_word().to_le_bytes()).collect();
+        disk.contents(FILE).unwrap().windows(32).any(|part| part == seed)
+    };
+    assert!(has(1) && has(2));
+    // Nothing new is drawn.
+    assert_eq!(draw(&mut agent, 176, 3), None);
+    assert!(!has(1) && has(2));
+}
+
+#[test]
+fn a_report_without_its_token_is_not_repeated() {
+    let disk = SimulatedDisk::new(Broken::default(), 1);
+    let mut agent = ready(&disk);
+    let request = draw(&mut agent, 160, 1).unwrap();
+    agent.drawn(10, &respond(&request)).unwrap();
+    assert!(matches!(ask(&mut agent, 160, 0, 1), AgentReply::Report(_)));
+    assert!(agent.report_id(&question(160, 0, 1)).is_some());
+    // The clock jumps ahead, and back.
+    draw(&mut agent, 192, 2).unwrap();
+    assert_eq!(ask(&mut agent, 160, 0, 1), AgentReply::Refused(RefusalReason::NoToken));
+    assert_eq!(agent.report_id(&question(160, 0, 1)), None, "the device's own identity");
 }
 
 #[test]
@@ -344,6 +377,24 @@ fn batches_carry_tokens_in_a_form_that_never_changes() {
 }
 
 #[test]
+fn a_batch_with_tokens_is_bounded() {
+    let tag = StreamTag::of("visits");
+    let mut writer = BatchWriter::new(tag, 7, 3, 1);
+    let id = |number: usize| {
+        let mut identity = [0; 16];
+        identity[..8].copy_from_slice(&(number as u64).to_le_bytes());
+        ReportId::of(&identity, tag, 7, 3)
+    };
+    (0..MAX_TOKENS).for_each(|number| writer.push_with(id(number), Some(TokenProof::from([5; 32])), &[1]).unwrap());
+    let beyond = Err(WireError::Tokens { given: MAX_TOKENS + 1 });
+    assert_eq!(writer.push_with(id(MAX_TOKENS), Some(TokenProof::from([5; 32])), &[1]), beyond);
+    let mut bytes = writer.write().unwrap();
+    assert_eq!(Batch::parse(&bytes).unwrap().len(), MAX_TOKENS);
+    bytes[36..40].copy_from_slice(&u32::try_from(MAX_TOKENS + 1).unwrap().to_le_bytes());
+    assert_eq!(Batch::parse(&bytes), Err(WireError::Tokens { given: MAX_TOKENS + 1 }));
+}
+
+#[test]
 fn releases_of_sequences_have_tokens_too() {
     let offered = || verified(StreamPolicy { issuer: Some(issuer().public()), ..sequence::policy(1, 2) });
     let disk = SimulatedDisk::new(Broken::default(), 1);
@@ -364,7 +415,7 @@ fn releases_of_sequences_have_tokens_too() {
     let AgentReply::Report(report) = agent.answer(at(160), "visits", &asked, 1, &mut random).unwrap() else {
         panic!("no report")
     };
-    let (id, proof) = (agent.report_id(&asked), agent.prove(&asked, &report).unwrap());
+    let (id, proof) = (agent.report_id(&asked).unwrap(), agent.prove(&asked, &report).unwrap());
     assert!(issuer().checker(160).unwrap().accepts(0, id, proof, report.as_bytes()));
 }
 

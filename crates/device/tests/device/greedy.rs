@@ -184,7 +184,7 @@ fn live(seed: u64, consents: bool) -> usize {
             }
             let bytes = report.as_bytes();
             let mut batch = BatchWriter::new(StreamTag::of(stream), question.timestamp, question.phase, bytes.len());
-            batch.push(device.report_id(question), bytes).unwrap();
+            batch.push(device.report_id(question).unwrap(), bytes).unwrap();
             let _ = client.send(stream, &batch.write().unwrap());
         }
     }

@@ -156,7 +156,7 @@ impl From<ReportError> for Problem {
     fn from(error: ReportError) -> Self {
         let message = error.to_string();
         match error {
-            ReportError::Wire(WireError::TooLarge { .. }) => {
+            ReportError::Wire(WireError::TooLarge { .. } | WireError::Tokens { .. }) => {
                 Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
             }
             ReportError::OtherStream => Self::bad("other_stream", message),

@@ -42,7 +42,7 @@ pub enum ReportError {
     /// A batch without tokens, or one with tokens where no report needs any.
     #[error("{0}")]
     Token(&'static str),
-    #[error("too many batches wait to be written; send it again")]
+    #[error("too many batches wait to be checked or written; send it again")]
     Busy,
     /// The store failed, so the outcome is unknown.
     #[error("the store is not available; send it again")]
@@ -67,7 +67,7 @@ pub enum DrawError {
     Drawn,
     #[error("far more devices have drawn tokens than the stream has")]
     Crowded,
-    #[error("the service is stopping; send it again")]
+    #[error("too many draws and batches wait; send it again")]
     Busy,
 }
 

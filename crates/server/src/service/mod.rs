@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use ed25519_dalek::SigningKey;
@@ -36,7 +36,8 @@ use tidegate::kernel::{NoEntropy, SystemRandom};
 use tidegate_device::api::{OpenQuestion, OpenQuestions, Receipt};
 use tidegate_device::clock::BootClock;
 use tidegate_device::enrolment::PolicyError;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
+use tokio::time::timeout_at;
 
 use agenda::{Agenda, Seat};
 pub use alarms::{ALARM_HISTORY, Acknowledged, Alarm, AlarmCounts};
@@ -163,7 +164,7 @@ pub struct Service {
     /// Batches in the queue.
     queued: Arc<AtomicUsize>,
     /// Threads that make and check tokens.
-    checks: Arc<Semaphore>,
+    checks: tokens::Checks,
     agenda: Arc<Agenda>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     stopping: AtomicBool,
@@ -229,7 +230,7 @@ impl Service {
             streams: RwLock::default(),
             commit_queue: Mutex::new(Some(sender)),
             queued: Arc::default(),
-            checks: Arc::new(Semaphore::new(tokens::checks())),
+            checks: tokens::Checks::new(),
             agenda: Arc::new(Agenda::new(drivers())),
             threads: Mutex::default(),
             stopping: AtomicBool::new(false),
@@ -385,14 +386,14 @@ impl Service {
     ///
     /// # Errors
     /// Reasons why no report was accepted. After [`ReportError::Store`] and [`ReportError::Busy`] the batch can be sent
-    /// again as it is.
-    pub async fn report(&self, stream: &str, body: Bytes) -> Result<Receipt, ReportError> {
-        let outcome = self.accept_report(stream, body).await;
+    /// again as it is. [`ReportError::Busy`] if tokens are not checked by the deadline: then nothing was written.
+    pub async fn report(&self, stream: &str, body: Bytes, deadline: Instant) -> Result<Receipt, ReportError> {
+        let outcome = self.accept_report(stream, body, deadline).await;
         self.observer.received(stream, &outcome);
         outcome
     }
 
-    async fn accept_report(&self, stream: &str, body: Bytes) -> Result<Receipt, ReportError> {
+    async fn accept_report(&self, stream: &str, body: Bytes, deadline: Instant) -> Result<Receipt, ReportError> {
         let handle = self.handle(stream).ok_or(BatchRejection::NoStream)?;
         let mut admission = None;
         let batch = ReportBatch::parse_with(&handle.name, body, |batch| {
@@ -408,7 +409,10 @@ impl Service {
             open.admit(batch).inspect(|_| admission = Some(Arc::clone(open)))
         })?;
         let (batch, wrong) = match &handle.issuing {
-            Some(issuing) => self.check_tokens(issuing, batch).await?,
+            Some(issuing) => {
+                let checked = timeout_at(deadline.into(), self.check_tokens(issuing, batch)).await;
+                checked.unwrap_or(Err(ReportError::Busy))?
+            }
             None => (batch, 0),
         };
         if wrong == batch.len() {

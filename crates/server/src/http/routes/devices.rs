@@ -1,6 +1,6 @@
 //! Routes for devices and collectors: operator's key, policies, questions and reports.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value as JsonValue, json};
 use tidegate_device::api::{BATCH, Receipt};
 use tidegate_device::wire::{BatchText, MAX_BATCH};
-use tokio::time::timeout;
+use tokio::time::timeout_at;
 
 use crate::http::App;
 use crate::http::auth::Role;
@@ -153,11 +153,18 @@ async fn reports(
     } else {
         body
     };
-    let report = async {
-        let _turn = if app.service.has_credentials(&name) { app.turns.wait(identity.client).await } else { None };
-        app.service.report(&name, batch.into_bytes()).await
-    };
-    let outcome = timeout(app.settings.limits.store, report).await;
+    let deadline = Instant::now() + app.settings.limits.store;
+    let mut turn = None;
+    if app.service.has_credentials(&name) {
+        // Nothing is written without a turn.
+        turn = timeout_at(deadline.into(), app.turns.wait(identity.client)).await.map_err(|_| {
+            refused("busy");
+            ReportError::Busy
+        })?;
+    }
+    let report = app.service.report(&name, batch.into_bytes(), deadline);
+    let outcome = timeout_at(deadline.into(), report).await;
+    drop(turn);
     Ok(Json(outcome.unwrap_or(Err(ReportError::Store))?))
 }
 

@@ -190,7 +190,7 @@ impl SimulatedDevice {
             }
             Err(_) => return None,
         };
-        let id = agent.report_id(question);
+        let id = agent.report_id(question)?;
         let mut bytes = report.into_bytes();
         if self.broken.draws_again && agent.policy().sequence.is_none() {
             match &self.before {
