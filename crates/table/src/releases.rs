@@ -36,7 +36,7 @@ use std::fmt::{self, Write as _};
 
 use serde::{Serialize, Serializer};
 use tidegate::mechanisms::Output;
-use tidegate::release::{Number, Release, Spent, Statistic};
+use tidegate::release::{Number, Release, Spent, Statistic, Why};
 use tidegate::spec::{SpecError, StreamSpec, Values};
 use tidegate::tree;
 
@@ -103,6 +103,8 @@ pub struct ReleaseLayout {
     series: Vec<String>,
     /// Whether there is a field for what is suspicious about a release.
     has_suspicions: bool,
+    /// Whether NDJSON says why releases are as they are.
+    has_reasons: bool,
 }
 
 /// Content of a line about a release.
@@ -137,6 +139,9 @@ struct Line<'a> {
     seeded: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     suspicious: Option<&'a str>,
+    /// NDJSON only, on the first line of a release.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<&'a Why>,
 }
 
 fn as_text<S: Serializer>(spent: &Spent, serializer: S) -> Result<S::Ok, S::Error> {
@@ -188,7 +193,7 @@ impl ReleaseLayout {
             (Some(values), Output::Counts) => Kind::Counts(values),
             (Some(values), Output::Symbol) => Kind::Symbol(values),
         };
-        Ok(Self { kind, clock: Clock::default(), series: Vec::new(), has_suspicions: false })
+        Ok(Self { kind, clock: Clock::default(), series: Vec::new(), has_suspicions: false, has_reasons: false })
     }
 
     /// Returns the layout of what a collector of devices releases. It is that of the spec, except for sequences: it
@@ -221,6 +226,12 @@ impl ReleaseLayout {
     #[must_use]
     pub fn with_suspicions(self) -> Self {
         Self { has_suspicions: true, ..self }
+    }
+
+    /// Adds why a release is as it is, to the first NDJSON line of each.
+    #[must_use]
+    pub fn with_reasons(self) -> Self {
+        Self { has_reasons: true, ..self }
     }
 
     /// Returns the clock of its times.
@@ -347,7 +358,9 @@ impl ReleaseLayout {
         let time = self.clock.time(release.timestamp);
         let series = self.series.get(series).map(String::as_str);
         let suspicious = self.has_suspicions.then_some("");
-        let mut line = |cells| take(Line { series, suspicious, ..Line::new(release, time.as_deref(), cells) });
+        let mut why = release.why.as_deref().filter(|_| self.has_reasons);
+        let mut line =
+            |cells| take(Line { series, suspicious, why: why.take(), ..Line::new(release, time.as_deref(), cells) });
         match &self.kind {
             Kind::Number => match release.statistic.number() {
                 Some(Number { value, variance }) => line(Cells::Number { value, variance: Stated::of(variance) }),
@@ -391,7 +404,7 @@ impl<'a> Line<'a> {
     const fn new(release: &'a Release, time: Option<&'a str>, cells: Cells<'a>) -> Self {
         let Release { timestamp, freshness, spent, seeded, .. } = release;
         let (freshness, seeded) = (freshness.name(), *seeded);
-        Self { t: *timestamp, time, series: None, cells, freshness, spent, seeded, suspicious: None }
+        Self { t: *timestamp, time, series: None, cells, freshness, spent, seeded, suspicious: None, why: None }
     }
 
     fn cells(&self, spent: &str, take: &mut impl FnMut(Cell<'_>)) {

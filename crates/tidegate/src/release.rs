@@ -18,7 +18,7 @@ pub use why::Why;
 pub const UNSTATED: f64 = f64::INFINITY;
 
 /// A published statistic, with all that is needed to judge it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Release {
     /// The timestamp that it stands for.
     pub timestamp: u64,
@@ -37,7 +37,7 @@ pub struct Release {
     pub seeded: bool,
     /// Why it is as it is, if its mechanism says so. It is public, since it follows from what was paid for: see
     /// [`why`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "why::read")]
     pub why: Option<Box<Why>>,
 }
 

@@ -202,7 +202,7 @@ struct Candidate {
 }
 
 impl Scheduler {
-    /// Publishes what is due, updates the estimator, and returns the estimated counts with all spends by class, and why.
+    /// Publishes what is due, updates the estimator, and returns all spends by class, the estimated counts, and why.
     pub(super) fn advance(
         scheduler: &mut Option<Self>,
         budgets: &[Budget],

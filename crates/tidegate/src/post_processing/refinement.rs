@@ -98,7 +98,8 @@ pub enum AlreadyRefined {
 /// let published = Histogram { frequencies: vec![0.7, 0.5, -0.1], variances: vec![0.01; 3] };
 /// let (statistic, spent) = (published.into(), Spent::Nothing);
 /// let freshness = Freshness::Fresh;
-/// let release = refinement.push(Release { timestamp: 0, statistic, freshness, spent, reports: 9, seeded: false, why: None });
+/// let (timestamp, reports, seeded, why) = (0, 9, false, None);
+/// let release = refinement.push(Release { timestamp, statistic, freshness, spent, reports, seeded, why });
 /// let (frequencies, variances) = release.statistic.leaves();
 /// assert!((frequencies[0] - 0.6).abs() < 1e-12 && frequencies[2] == 0.0);
 /// assert!((variances[0] - 0.02).abs() < 1e-12); // the shift of 0.1 counts as an error

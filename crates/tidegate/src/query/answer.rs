@@ -73,7 +73,8 @@ impl Answer {
     /// # let mut history = History::new(Window::EVENT, 1)?;
     /// # let statistic = Statistic::Histogram(Histogram { frequencies: vec![0.01, 0.99], variances: vec![0.0001; 2] });
     /// # let (freshness, spent) = (Freshness::Fresh, Spent::Nothing);
-    /// # history.push(Release { timestamp: 0, statistic, freshness, spent, reports: 0, seeded: false, why: None }, None)?;
+    /// # let (timestamp, reports, seeded, why) = (0, 0, false, None);
+    /// # history.push(Release { timestamp, statistic, freshness, spent, reports, seeded, why }, None)?;
     /// let answer = history.answer(&Query::counting(0, 1))?;
     /// assert_eq!((answer.value, answer.variance), (0.01, 0.0001));
     /// let interval = answer.interval(0.95)?;

@@ -68,7 +68,8 @@ pub struct Ranked {
 /// for (timestamp, freshness) in [(0, Freshness::Fresh), (1, Freshness::Approximated), (2, Freshness::Fresh)] {
 ///     let histogram = Histogram { frequencies: vec![0.5, 0.3, 0.2], variances: vec![0.0001; 3] };
 ///     let statistic = Statistic::Histogram(histogram);
-///     let release = Release { timestamp, statistic, freshness, spent: Spent::Nothing, reports: 1000, seeded: false, why: None };
+///     let spent = Spent::Nothing;
+///     let release = Release { timestamp, statistic, freshness, spent, reports: 1000, seeded: false, why: None };
 ///     history.push(release, Some(1000))?;
 /// }
 /// // How often was value 1 or 2 reported in the last three timestamps?

@@ -6,7 +6,9 @@
 //! these, as every decision of a mechanism is. So the loss is that of the release (post-processing, Dwork and Roth
 //! 2014, proposition 2.1). What a mechanism draws and does not publish, such as a noisy threshold, is never in it.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::ser::{Error as _, SerializeStruct as _};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::{Cohort, Epsilon};
 
@@ -172,6 +174,40 @@ impl Why {
     }
 }
 
+impl Serialize for Release {
+    /// In JSON, a reason that is not there is left out. Binary formats, which leave out nothing, have it as JSON.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let is_text = serializer.is_human_readable();
+        let Self { timestamp, statistic, freshness, spent, reports, seeded, why } = self;
+        let length = if is_text && why.is_none() { 6 } else { 7 };
+        let mut fields = serializer.serialize_struct("Release", length)?;
+        fields.serialize_field("timestamp", timestamp)?;
+        fields.serialize_field("statistic", statistic)?;
+        fields.serialize_field("freshness", freshness)?;
+        fields.serialize_field("spent", spent)?;
+        fields.serialize_field("reports", reports)?;
+        fields.serialize_field("seeded", seeded)?;
+        match why {
+            None if is_text => fields.skip_field("why")?,
+            Some(why) if is_text => fields.serialize_field("why", why)?,
+            why => {
+                let text = why.as_ref().map(serde_json::to_string).transpose().map_err(S::Error::custom)?;
+                fields.serialize_field("why", &text)?;
+            }
+        }
+        fields.end()
+    }
+}
+
+/// Reads a reason.
+pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<Why>>, D::Error> {
+    if deserializer.is_human_readable() {
+        return Option::deserialize(deserializer);
+    }
+    let text = Option::<String>::deserialize(deserializer)?;
+    text.as_deref().map(serde_json::from_str).transpose().map_err(D::Error::custom)
+}
+
 impl Release {
     /// The release with a reason.
     #[must_use]
@@ -247,5 +283,7 @@ mod tests {
         let text = serde_json::to_string(&new).unwrap();
         assert!(text.contains(r#""why":{"reason":"changed","dissimilarity":0.5,"measure":"mean_square"}"#), "{text}");
         assert_eq!(serde_json::from_str::<Release>(&text).unwrap(), new);
+        let bytes = postcard::to_allocvec(&new).unwrap();
+        assert_eq!(postcard::from_bytes::<Release>(&bytes).unwrap(), new);
     }
 }

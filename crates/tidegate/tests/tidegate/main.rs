@@ -29,3 +29,4 @@ mod stream;
 mod support;
 mod tracked_counts;
 mod unstated;
+mod why;
