@@ -12,8 +12,8 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::row::{StreamRow, kind_code, read_record, record_columns};
 use super::sqlite::{
-    Fault, SqliteStore, io_failed, load_question, make_file, read_questions, read_state, stream_rows, sync_folder,
-    verify_members,
+    Fault, SqliteStore, io_failed, load_question, make_file, read_acknowledgements, read_questions, read_state,
+    stream_rows, sync_folder, verify_members,
 };
 use super::{RecordKind, StoreError, schema};
 
@@ -116,7 +116,7 @@ fn open_read_only(path: &Path) -> Result<Connection, Fault> {
     Ok(Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)?)
 }
 
-fn verify(connection: &Connection, schema: u32) -> Result<Vec<StreamSummary>, Fault> {
+fn verify(connection: &Connection, version: u32) -> Result<Vec<StreamSummary>, Fault> {
     for pragma in ["integrity_check", "foreign_key_check"] {
         let mut statement = connection.prepare(&format!("PRAGMA {pragma}"))?;
         let mut rows = statement.query([])?;
@@ -128,7 +128,7 @@ fn verify(connection: &Connection, schema: u32) -> Result<Vec<StreamSummary>, Fa
         }
     }
     let mut found = Vec::new();
-    for row in stream_rows(connection, schema)? {
+    for row in stream_rows(connection, version)? {
         read_state(connection, &row)?;
         for question in read_questions(connection, &row)? {
             load_question(connection, &question)?;
@@ -136,6 +136,9 @@ fn verify(connection: &Connection, schema: u32) -> Result<Vec<StreamSummary>, Fa
         verify_records(connection, &row, RecordKind::Release, row.releases, row.releases_kept)?;
         verify_records(connection, &row, RecordKind::Answer, row.answers, row.answers_kept)?;
         let changes = verify_members(connection, &row)?;
+        if version >= schema::ACKNOWLEDGED {
+            read_acknowledgements(connection, &row, 0)?;
+        }
         let (version, published, releases) = (row.version, row.published, row.releases_kept);
         found.push(StreamSummary {
             stream: row.name,

@@ -28,6 +28,8 @@ pub enum StoreError {
     /// The fencing token or the version is outdated.
     #[error("stream {0} was taken over by another driver")]
     Stale(String),
+    #[error("the declaration of stream {0} has changed since it was read")]
+    Changed(String),
     #[error("stream {0} is retired, and stays so")]
     Retired(String),
     #[error("stream {stream} has {most} registered users, and can have no more")]

@@ -65,6 +65,6 @@ pub(super) fn settle<F>(
 
 /// Whether an error comes before any change.
 pub(super) const fn is_refusal(error: &StoreError) -> bool {
-    use StoreError::{Exists, NoStream, Range, Rejected, Retired, Stale};
-    matches!(error, Exists(_) | NoStream(_) | Stale(_) | Retired(_) | Range { .. } | Rejected(_))
+    use StoreError::{Changed, Exists, NoStream, Range, Rejected, Retired, Stale};
+    matches!(error, Changed(_) | Exists(_) | NoStream(_) | Stale(_) | Retired(_) | Range { .. } | Rejected(_))
 }

@@ -28,6 +28,7 @@
 //! | --- | --- |
 //! | [`sqlite`], [`postgres`] | the two implementations |
 //! | `group` | group commit of the changes of many streams |
+//! | `acknowledgement` | acknowledgements of alarms |
 //! | `members` | registry of users and their classes |
 //! | `row` | rows, checksums and rules that both share |
 //! | `schema` | their tables |
@@ -36,6 +37,7 @@
 //! | [`mark`] | high-water marks, kept outside the store |
 //! | [`backup`] | backups of an SQLite store |
 
+mod acknowledgement;
 pub mod backup;
 mod batch;
 mod error;
@@ -56,6 +58,7 @@ use std::ops::Range;
 use tidegate_device::api::Receipt;
 use tidegate_kernel::oracle::Aggregate;
 
+pub use acknowledgement::Acknowledgement;
 pub use batch::{ReportBatch, digest};
 pub use error::{BatchRejection, StoreError};
 pub use mark::{Mark, MarkError, Marks};
@@ -85,11 +88,12 @@ pub trait Store: Send + Sync + fmt::Debug {
         group::one(self, Write::Create(*stream)).map(|_| ())
     }
 
-    /// Replaces the declaration of a stream. The caller has checked that no promise changes.
+    /// Replaces the declaration of a stream, if it is still the `earlier` one. The caller has checked that no promise
+    /// changes.
     ///
     /// # Errors
-    /// [`StoreError::NoStream`].
-    fn redeclare(&self, stream: &str, declaration: &str) -> Result<(), StoreError>;
+    /// [`StoreError::NoStream`], and [`StoreError::Changed`] where it is another by now.
+    fn redeclare(&self, stream: &str, earlier: &str, declaration: &str) -> Result<(), StoreError>;
 
     /// Returns the names of all streams, in order, including retired ones.
     ///
@@ -218,6 +222,19 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`StoreError::NoStream`].
     fn latest(&self, stream: &str, kind: RecordKind, later: u64) -> Result<u64, StoreError>;
+
+    /// Acknowledges a published answer. Returns the acknowledgement that is stored, which may be an earlier one; `None`
+    /// where there is no such answer.
+    ///
+    /// # Errors
+    /// [`StoreError::NoStream`].
+    fn acknowledge(&self, stream: &str, new: &Acknowledgement) -> Result<Option<Acknowledgement>, StoreError>;
+
+    /// Returns the acknowledgements of the answers from a number on, by number.
+    ///
+    /// # Errors
+    /// [`StoreError::NoStream`].
+    fn acknowledgements(&self, stream: &str, from: u64) -> Result<Vec<Acknowledgement>, StoreError>;
 
     /// Returns its size in bytes; zero for a store in memory.
     ///

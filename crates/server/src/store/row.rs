@@ -214,6 +214,15 @@ impl StreamRow {
         Err(StoreError::Damaged(format!("stream {name} has {expected} questions, but {found} are there")))
     }
 
+    /// Replaces the declaration, if it is still the one that was read.
+    pub(super) fn redeclare(&mut self, earlier: &str, declaration: &str) -> Result<(), StoreError> {
+        if self.declaration != earlier {
+            return Err(StoreError::Changed(self.name.clone()));
+        }
+        declaration.clone_into(&mut self.declaration);
+        Ok(())
+    }
+
     pub(super) fn set_status(&mut self, status: Status) -> Result<(), StoreError> {
         if self.status == Status::Retired && status != Status::Retired {
             return Err(StoreError::Retired(self.name.clone()));

@@ -9,10 +9,13 @@ use super::StoreError;
 use super::sqlite::{Fault, stream_rows, update_stream};
 
 /// Schema version of SQLite files that this program writes.
-pub(super) const KNOWN: u32 = 3;
+pub(super) const KNOWN: u32 = 4;
+
+/// The first one of SQLite with acknowledgements.
+pub(super) const ACKNOWLEDGED: u32 = 4;
 
 /// Schema version of PostgreSQL databases that this program writes.
-pub(super) const POSTGRES: u32 = 4;
+pub(super) const POSTGRES: u32 = 5;
 
 /// The first one in which identities are a log.
 pub(super) const POSTGRES_LOGGED: u32 = 2;
@@ -193,6 +196,18 @@ CREATE INDEX members_by_change ON {schema}members (stream, number);
 CREATE INDEX members_by_end ON {schema}members (stream, forgotten_at);
 ";
 
+/// Acknowledgements of alarms: version 4 of SQLite, and 5 of PostgreSQL.
+const ACKNOWLEDGEMENTS: &str = "
+CREATE TABLE {schema}acknowledgements (
+    stream {integer} NOT NULL REFERENCES {schema}streams (number),
+    number {integer} NOT NULL,
+    holder TEXT NOT NULL,
+    at {integer} NOT NULL,
+    sum {integer} NOT NULL,
+    PRIMARY KEY (stream, number)
+){options};
+";
+
 impl Dialect {
     /// Writes statements in this dialect.
     fn write(&self, text: &str) -> String {
@@ -213,14 +228,17 @@ impl Dialect {
 
 /// Returns the steps from a version on, for SQLite.
 fn sqlite_steps(from: u32) -> impl Iterator<Item = String> {
-    [SQLITE.write(COMMON) + SQLITE_OWN, SQLITE.write(KEPT), SQLITE.write(MEMBERS)].into_iter().skip(from as usize)
+    let own = [KEPT, MEMBERS, ACKNOWLEDGEMENTS].map(|step| SQLITE.write(step));
+    std::iter::once(SQLITE.write(COMMON) + SQLITE_OWN).chain(own).skip(from as usize)
 }
 
 /// Returns the steps from a version on, for PostgreSQL.
 pub(super) fn postgres_steps(from: u32) -> impl Iterator<Item = String> {
     let kept = POSTGRES_DIALECT.write(KEPT) + "UPDATE tidegate.meta SET schema = 3;";
     let members = POSTGRES_DIALECT.write(MEMBERS) + "UPDATE tidegate.meta SET schema = 4;";
-    let steps = [POSTGRES_OWN.to_owned() + &POSTGRES_DIALECT.write(COMMON), POSTGRES_LOG.to_owned(), kept, members];
+    let acknowledgements = POSTGRES_DIALECT.write(ACKNOWLEDGEMENTS) + "UPDATE tidegate.meta SET schema = 5;";
+    let first = POSTGRES_OWN.to_owned() + &POSTGRES_DIALECT.write(COMMON);
+    let steps = [first, POSTGRES_LOG.to_owned(), kept, members, acknowledgements];
     steps.into_iter().skip(from as usize)
 }
 

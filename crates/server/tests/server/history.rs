@@ -130,7 +130,9 @@ fn history_is_in_order_and_over() {
     assert_eq!(turn.buffer.as_ref().unwrap().open_timestamp(), None);
     // Another process hears that the stream is live, and opens the next whole tick.
     let live = Declaration { backfill: false, ..declaration() };
-    store.redeclare("past", &serde_json::to_string(&live).unwrap()).unwrap();
+    store
+        .redeclare("past", &store.stream("past").unwrap().declaration, &serde_json::to_string(&live).unwrap())
+        .unwrap();
     for at in (4_600..9_000).step_by(100) {
         drive(&tools, &mut turn, at);
     }

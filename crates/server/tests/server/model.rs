@@ -9,9 +9,9 @@ use tidegate_device::api::Receipt;
 use tidegate_device::wire::ReportId;
 use tidegate_kernel::oracle::Aggregate;
 use tidegate_server::store::{
-    Advance, BatchRejection, Lease, MemberChanges, MemberFilter, MemberPage, MergeOutcome, NUMBERS_PER_VERSION,
-    NewRecord, NewStream, OpenQuestion, PhaseKey, Record, RecordFilter, RecordKind, ReportBatch, Status, Store,
-    StoreError, StreamRecord, Write, Written,
+    Acknowledgement, Advance, BatchRejection, Lease, MemberChanges, MemberFilter, MemberPage, MergeOutcome,
+    NUMBERS_PER_VERSION, NewRecord, NewStream, OpenQuestion, PhaseKey, Record, RecordFilter, RecordKind, ReportBatch,
+    Status, Store, StoreError, StreamRecord, Write, Written,
 };
 
 use crate::register::Register;
@@ -49,6 +49,7 @@ struct Kept {
     register: Register,
     releases: Vec<Record>,
     said: Vec<Record>,
+    acknowledged: BTreeMap<u64, Acknowledgement>,
     /// Numbers of the last release and the last answer.
     last: [u64; 2],
 }
@@ -222,9 +223,10 @@ impl Model {
                 state: new.state.to_vec(),
                 open: Vec::new(),
             };
-            let (releases, said) = (Vec::new(), Vec::new());
+            let (releases, said, acknowledged) = (Vec::new(), Vec::new(), BTreeMap::new());
             let register = Register::default();
-            let kept = Kept { stream, holder: None, phases: Vec::new(), register, releases, said, last: [0; 2] };
+            let kept =
+                Kept { stream, holder: None, phases: Vec::new(), register, releases, said, acknowledged, last: [0; 2] };
             streams.insert(new.name.to_owned(), kept);
             Ok(())
         })
@@ -290,6 +292,8 @@ impl Model {
                 for records in [&mut kept.releases, &mut kept.said] {
                     records.retain(|record| record.timestamp >= before || record.version > published);
                 }
+                let first = kept.said.first().map_or(u64::MAX, |record| record.number);
+                kept.acknowledged.retain(|number, _| *number >= first);
             }
             Ok(())
         })
@@ -321,8 +325,11 @@ impl Store for Model {
         writes.iter().map(each).collect()
     }
 
-    fn redeclare(&self, stream: &str, declaration: &str) -> Result<(), StoreError> {
+    fn redeclare(&self, stream: &str, earlier: &str, declaration: &str) -> Result<(), StoreError> {
         self.change("redeclare", stream, |kept| {
+            if kept.stream.declaration != earlier {
+                return Err(StoreError::Changed(stream.to_owned()));
+            }
             kept.stream.declaration = declaration.to_owned();
             Ok(())
         })
@@ -447,6 +454,20 @@ impl Store for Model {
         let all = RecordFilter { limit: usize::MAX, ..RecordFilter::default() };
         let later = usize::try_from(later).unwrap_or(usize::MAX);
         Ok(self.records(stream, kind, &all)?.iter().rev().nth(later).map_or(0, |record| record.number))
+    }
+
+    fn acknowledge(&self, stream: &str, new: &Acknowledgement) -> Result<Option<Acknowledgement>, StoreError> {
+        self.change("acknowledge", stream, |kept| {
+            let published = kept.stream.published;
+            if !kept.said.iter().any(|record| record.number == new.number && record.version <= published) {
+                return Ok(None);
+            }
+            Ok(Some(kept.acknowledged.entry(new.number).or_insert_with(|| new.clone()).clone()))
+        })
+    }
+
+    fn acknowledgements(&self, stream: &str, from: u64) -> Result<Vec<Acknowledgement>, StoreError> {
+        self.read(stream, |kept| kept.acknowledged.range(from..).map(|(_, found)| found.clone()).collect())
     }
 
     fn check(&self) -> Result<(), StoreError> {

@@ -10,7 +10,7 @@ use super::super::row::{
     Columns, QuestionRow, StreamRow, bound, check, count_sum, decode, encode, first_stream_columns, kind_code,
     question_sum, record_sum, signed, stream_columns, total,
 };
-use super::super::{OpenQuestion, Record, RecordKind, StoreError, StreamRecord, schema};
+use super::super::{Acknowledgement, OpenQuestion, Record, RecordKind, StoreError, StreamRecord, schema};
 use super::fault::Fault;
 use super::pool::Connection;
 
@@ -194,6 +194,54 @@ pub(super) fn delete_records(
          ))",
         &[&stream.number, &kind_code(kind), &bound(before), &signed(stream.published)?, &bound(most as u64)],
     )
+}
+
+/// Deletes the acknowledgements of answers that were deleted.
+pub(super) fn forget_acknowledgements(connection: &mut Connection, stream: &StreamRow) -> Result<(), Fault> {
+    connection.execute(
+        "DELETE FROM tidegate.acknowledgements WHERE stream = $1 AND number < coalesce(
+             (SELECT min(number) FROM tidegate.records WHERE stream = $1 AND kind = $2), $3
+         )",
+        &[&stream.number, &kind_code(RecordKind::Answer), &i64::MAX],
+    )?;
+    Ok(())
+}
+
+/// Acknowledges a published answer, unless that was done before.
+pub(super) fn acknowledge(
+    connection: &mut Connection,
+    stream: &StreamRow,
+    new: &Acknowledgement,
+) -> Result<Option<Acknowledgement>, Fault> {
+    connection.execute(
+        "INSERT INTO tidegate.acknowledgements (stream, number, holder, at, sum)
+         SELECT stream, number, $3, $4, $5 FROM tidegate.records
+         WHERE stream = $1 AND number = $2 AND kind = $6 AND version <= $7
+         ON CONFLICT DO NOTHING",
+        &[
+            &stream.number,
+            &signed(new.number)?,
+            &new.by,
+            &signed(new.at)?,
+            &new.sum(&stream.name),
+            &kind_code(RecordKind::Answer),
+            &signed(stream.published)?,
+        ],
+    )?;
+    let found = read_acknowledgements(connection, stream, new.number)?.into_iter().next();
+    Ok(found.filter(|found| found.number == new.number))
+}
+
+/// Reads the acknowledgements of the answers from a number on, and verifies them.
+pub(super) fn read_acknowledgements(
+    connection: &mut Connection,
+    stream: &StreamRow,
+    from: u64,
+) -> Result<Vec<Acknowledgement>, Fault> {
+    let sql = "SELECT number, holder, at, sum FROM tidegate.acknowledgements WHERE stream = $1 AND number >= $2
+               ORDER BY number";
+    let rows = connection.query(sql, &[&stream.number, &bound(from)])?;
+    rows.iter().map(|row| Acknowledgement::read(row, &stream.name)).collect()
 }
 
 pub(super) fn add_record(

@@ -12,15 +12,16 @@ use super::super::row::{
     stream_columns,
 };
 use super::super::{
-    Advance, BatchRejection, Lease, MemberChanges, MemberFilter, MemberPage, MergeOutcome, NewStream, PhaseKey, Record,
-    RecordFilter, RecordKind, ReportBatch, Status, Store, StoreError, StreamRecord, Write, Written,
+    Acknowledgement, Advance, BatchRejection, Lease, MemberChanges, MemberFilter, MemberPage, MergeOutcome, NewStream,
+    PhaseKey, Record, RecordFilter, RecordKind, ReportBatch, Status, Store, StoreError, StreamRecord, Write, Written,
 };
 use super::accept::{accept_all, find, lock_questions, open_questions};
 use super::fault::Fault;
 use super::pool::Connection;
 use super::rows::{
-    add_question, add_record, delete_questions, delete_records, put_counts, put_state, read_counts_of, read_questions,
-    read_total, stream_row, update_question, update_stream, whole_stream,
+    acknowledge, add_question, add_record, delete_questions, delete_records, find_stream_for_update,
+    forget_acknowledgements, put_counts, put_state, read_acknowledgements, read_counts_of, read_questions, read_total,
+    stream_row, update_question, update_stream, whole_stream,
 };
 use super::{PostgresStore, lock_key, members};
 
@@ -124,6 +125,9 @@ fn advance(connection: &mut Connection, row: &mut StreamRow, lease: &Lease, next
         for kind in [RecordKind::Release, RecordKind::Answer] {
             let deleted = delete_records(connection, row, kind, before, next.most_forgotten())?;
             row.forget(kind, deleted)?;
+            if kind == RecordKind::Answer && deleted > 0 {
+                forget_acknowledgements(connection, row)?;
+            }
         }
     }
     Ok(())
@@ -143,11 +147,8 @@ impl Store for PostgresStore {
         })
     }
 
-    fn redeclare(&self, stream: &str, declaration: &str) -> Result<(), StoreError> {
-        self.change("redeclare", stream, |_, row| {
-            declaration.clone_into(&mut row.declaration);
-            Ok(())
-        })
+    fn redeclare(&self, stream: &str, earlier: &str, declaration: &str) -> Result<(), StoreError> {
+        self.change("redeclare", stream, |_, row| Ok(row.redeclare(earlier, declaration)?))
     }
 
     fn names(&self) -> Result<Vec<String>, StoreError> {
@@ -261,6 +262,20 @@ impl Store for PostgresStore {
                 &[&row.number, &kind_code(kind), &signed(row.published)?, &bound(later)],
             )?;
             rows.first().map_or(Ok(0), |row| row.number(0))
+        })
+    }
+
+    fn acknowledge(&self, stream: &str, new: &Acknowledgement) -> Result<Option<Acknowledgement>, StoreError> {
+        self.write("acknowledge", |connection| {
+            let row = find_stream_for_update(connection, stream)?;
+            acknowledge(connection, &row, new)
+        })
+    }
+
+    fn acknowledgements(&self, stream: &str, from: u64) -> Result<Vec<Acknowledgement>, StoreError> {
+        self.read("acknowledgements", |connection| {
+            let row = stream_row(connection, stream)?;
+            read_acknowledgements(connection, &row, from)
         })
     }
 

@@ -24,7 +24,7 @@ use rusqlite::{Connection, OpenFlags};
 pub(super) use fault::Fault;
 pub(super) use members::verify as verify_members;
 use rows::{find_stream, stream_row};
-pub(super) use rows::{load_question, read_questions, read_state, stream_rows, update_stream};
+pub(super) use rows::{load_question, read_acknowledgements, read_questions, read_state, stream_rows, update_stream};
 
 use super::group::is_refusal;
 use super::question::QuestionState;

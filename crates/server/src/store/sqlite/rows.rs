@@ -9,7 +9,7 @@ use super::super::row::{
     Columns, QuestionRow, StreamRow, bound, check, count_sum, decode, encode, first_stream_columns, kind_code,
     question_sum, record_sum, signed, stream_columns,
 };
-use super::super::{OpenQuestion, Record, RecordKind, StoreError};
+use super::super::{Acknowledgement, OpenQuestion, Record, RecordKind, StoreError};
 use super::fault::Fault;
 
 impl Columns for Row<'_> {
@@ -199,6 +199,62 @@ pub(super) fn delete_records(
             bound(most as u64),
         ])?;
     Ok(deleted as u64)
+}
+
+/// Deletes the acknowledgements of answers that were deleted.
+pub(super) fn forget_acknowledgements(connection: &Connection, stream: &StreamRow) -> Result<(), Fault> {
+    connection
+        .prepare_cached(
+            "DELETE FROM acknowledgements WHERE stream = ?1 AND number < coalesce(
+                 (SELECT min(number) FROM records WHERE stream = ?1 AND kind = ?2), ?3
+             )",
+        )?
+        .execute(params![stream.number, kind_code(RecordKind::Answer), i64::MAX])?;
+    Ok(())
+}
+
+/// Acknowledges a published answer, unless that was done before.
+pub(super) fn acknowledge(
+    connection: &Connection,
+    stream: &StreamRow,
+    new: &Acknowledgement,
+) -> Result<Option<Acknowledgement>, Fault> {
+    let number = signed(new.number)?;
+    connection
+        .prepare_cached(
+            "INSERT INTO acknowledgements (stream, number, holder, at, sum)
+             SELECT stream, number, ?3, ?4, ?5 FROM records
+             WHERE stream = ?1 AND number = ?2 AND kind = ?6 AND version <= ?7
+             ON CONFLICT DO NOTHING",
+        )?
+        .execute(params![
+            stream.number,
+            number,
+            new.by,
+            signed(new.at)?,
+            new.sum(&stream.name),
+            kind_code(RecordKind::Answer),
+            signed(stream.published)?,
+        ])?;
+    let found = read_acknowledgements(connection, stream, new.number)?.into_iter().next();
+    Ok(found.filter(|found| found.number == new.number))
+}
+
+/// Reads the acknowledgements of the answers from a number on, and verifies them.
+pub(in crate::store) fn read_acknowledgements(
+    connection: &Connection,
+    stream: &StreamRow,
+    from: u64,
+) -> Result<Vec<Acknowledgement>, Fault> {
+    let mut statement = connection.prepare_cached(
+        "SELECT number, holder, at, sum FROM acknowledgements WHERE stream = ?1 AND number >= ?2 ORDER BY number",
+    )?;
+    let mut rows = statement.query(params![stream.number, bound(from)])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(Acknowledgement::read(row, &stream.name)?);
+    }
+    Ok(found)
 }
 
 /// Loads a question with its counts and log, and verifies them.

@@ -13,13 +13,14 @@ use super::super::row::{
     QuestionChanges, StreamRow, bound, check_range, kind_code, read_record, record_columns, signed, total, unsigned,
 };
 use super::super::{
-    Advance, BatchRejection, Lease, MemberChanges, MemberFilter, MemberPage, MergeOutcome, NewStream, PhaseKey, Record,
-    RecordFilter, RecordKind, ReportBatch, Status, Store, StoreError, StreamRecord, Write, Written,
+    Acknowledgement, Advance, BatchRejection, Lease, MemberChanges, MemberFilter, MemberPage, MergeOutcome, NewStream,
+    PhaseKey, Record, RecordFilter, RecordKind, ReportBatch, Status, Store, StoreError, StreamRecord, Write, Written,
 };
 use super::fault::Fault;
 use super::rows::{
-    add_log_row, add_question, add_record, delete_question, delete_records, find_stream, put_count, put_state,
-    read_counts, read_questions, read_state, stream_row, update_question,
+    acknowledge, add_log_row, add_question, add_record, delete_question, delete_records, find_stream,
+    forget_acknowledgements, put_count, put_state, read_acknowledgements, read_counts, read_questions, read_state,
+    stream_row, update_question,
 };
 use super::{SqliteStore, Writer, io_failed, members};
 
@@ -98,6 +99,9 @@ impl Writer {
                 for kind in [RecordKind::Release, RecordKind::Answer] {
                     let deleted = delete_records(connection, row, kind, before, next.most_forgotten())?;
                     row.forget(kind, deleted)?;
+                    if kind == RecordKind::Answer && deleted > 0 {
+                        forget_acknowledgements(connection, row)?;
+                    }
                 }
             }
             Ok(Written::Done)
@@ -126,11 +130,8 @@ impl Store for SqliteStore {
         })
     }
 
-    fn redeclare(&self, stream: &str, declaration: &str) -> Result<(), StoreError> {
-        self.change("redeclare", stream, |_, row| {
-            declaration.clone_into(&mut row.declaration);
-            Ok(())
-        })
+    fn redeclare(&self, stream: &str, earlier: &str, declaration: &str) -> Result<(), StoreError> {
+        self.change("redeclare", stream, |_, row| Ok(row.redeclare(earlier, declaration)?))
     }
 
     fn names(&self) -> Result<Vec<String>, StoreError> {
@@ -271,6 +272,20 @@ impl Store for SqliteStore {
             let number = (row.number, kind_code(kind), signed(row.published)?, bound(later));
             let number = statement.query_row(number, |row| row.get(0)).optional()?;
             Ok(unsigned(number.unwrap_or(0))?)
+        })
+    }
+
+    fn acknowledge(&self, stream: &str, new: &Acknowledgement) -> Result<Option<Acknowledgement>, StoreError> {
+        self.write("acknowledge", |writer| {
+            let row = stream_row(&writer.connection, stream)?;
+            acknowledge(&writer.connection, &row, new)
+        })
+    }
+
+    fn acknowledgements(&self, stream: &str, from: u64) -> Result<Vec<Acknowledgement>, StoreError> {
+        self.read("acknowledgements", |connection| {
+            let row = stream_row(connection, stream)?;
+            read_acknowledgements(connection, &row, from)
         })
     }
 

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidegate_device::api::Receipt;
 use tidegate_kernel::oracle::Aggregate;
 use tidegate_server::store::{
-    BatchRejection, MemberChanges, MemberFilter, MemberPage, MergeOutcome, PhaseKey, Record, RecordFilter, RecordKind,
-    ReportBatch, Status, Store, StoreError, StreamRecord, Write, Written,
+    Acknowledgement, BatchRejection, MemberChanges, MemberFilter, MemberPage, MergeOutcome, PhaseKey, Record,
+    RecordFilter, RecordKind, ReportBatch, Status, Store, StoreError, StreamRecord, Write, Written,
 };
 
 use super::dice::Dice;
@@ -245,8 +245,8 @@ impl Store for Faulty {
         }
     }
 
-    fn redeclare(&self, stream: &str, declaration: &str) -> Result<(), StoreError> {
-        self.write("redeclare", |store| store.redeclare(stream, declaration))
+    fn redeclare(&self, stream: &str, earlier: &str, declaration: &str) -> Result<(), StoreError> {
+        self.write("redeclare", |store| store.redeclare(stream, earlier, declaration))
     }
 
     fn names(&self) -> Result<Vec<String>, StoreError> {
@@ -301,6 +301,14 @@ impl Store for Faulty {
 
     fn latest(&self, stream: &str, kind: RecordKind, later: u64) -> Result<u64, StoreError> {
         self.read("latest", |store| store.latest(stream, kind, later))
+    }
+
+    fn acknowledge(&self, stream: &str, new: &Acknowledgement) -> Result<Option<Acknowledgement>, StoreError> {
+        self.write("acknowledge", |store| store.acknowledge(stream, new))
+    }
+
+    fn acknowledgements(&self, stream: &str, from: u64) -> Result<Vec<Acknowledgement>, StoreError> {
+        self.read("acknowledgements", |store| store.acknowledgements(stream, from))
     }
 
     fn check(&self) -> Result<(), StoreError> {

@@ -7,9 +7,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tidegate_device::api::Receipt;
 use tidegate_kernel::oracle::Aggregate;
 use tidegate_server::store::{
-    Advance, BatchRejection, Lease, MemberChanges, MemberFilter, MemberPage, MergeOutcome, NUMBERS_PER_VERSION,
-    NewRecord, NewStream, OpenQuestion, PhaseKey, Record, RecordFilter, RecordKind, ReportBatch, Status, Store,
-    StoreError, StreamRecord, Write, Written,
+    Acknowledgement, Advance, BatchRejection, Lease, MemberChanges, MemberFilter, MemberPage, MergeOutcome,
+    NUMBERS_PER_VERSION, NewRecord, NewStream, OpenQuestion, PhaseKey, Record, RecordFilter, RecordKind, ReportBatch,
+    Status, Store, StoreError, StreamRecord, Write, Written,
 };
 
 use super::dice::Dice;
@@ -63,6 +63,7 @@ struct Row {
     came: Vec<Came>,
     releases: Vec<Record>,
     said: Vec<Record>,
+    acknowledged: BTreeMap<u64, Acknowledgement>,
     /// Numbers that are left out before the next records, since another store may have published them.
     left_out: u64,
     register: Register,
@@ -238,8 +239,18 @@ impl MemoryStore {
         };
         let (came, releases, said) = (Vec::new(), Vec::new(), Vec::new());
         let register = Register::new(self.breaks == Breaks::MovesAtOnce);
-        let row =
-            Row { stream, holder: None, closed: false, came, releases, said, register, durable: None, left_out: 0 };
+        let row = Row {
+            stream,
+            holder: None,
+            closed: false,
+            came,
+            releases,
+            said,
+            acknowledged: BTreeMap::new(),
+            register,
+            durable: None,
+            left_out: 0,
+        };
         inside.image.insert(new.name.to_owned(), row);
         Ok(())
     }
@@ -358,8 +369,11 @@ impl Store for MemoryStore {
         outcomes
     }
 
-    fn redeclare(&self, stream: &str, declaration: &str) -> Result<(), StoreError> {
+    fn redeclare(&self, stream: &str, earlier: &str, declaration: &str) -> Result<(), StoreError> {
         self.write(stream, |row| {
+            if row.stream.declaration != earlier {
+                return Err(StoreError::Changed(stream.to_owned()));
+            }
             row.stream.declaration = declaration.to_owned();
             Ok(())
         })
@@ -491,6 +505,20 @@ impl Store for MemoryStore {
         let all = RecordFilter { limit: usize::MAX, ..RecordFilter::default() };
         let later = usize::try_from(later).unwrap_or(usize::MAX);
         Ok(self.records(stream, kind, &all)?.iter().rev().nth(later).map_or(0, |record| record.number))
+    }
+
+    fn acknowledge(&self, stream: &str, new: &Acknowledgement) -> Result<Option<Acknowledgement>, StoreError> {
+        self.write(stream, |row| {
+            let published = row.stream.published;
+            if !row.said.iter().any(|record| record.number == new.number && record.version <= published) {
+                return Ok(None);
+            }
+            Ok(Some(row.acknowledged.entry(new.number).or_insert_with(|| new.clone()).clone()))
+        })
+    }
+
+    fn acknowledgements(&self, stream: &str, from: u64) -> Result<Vec<Acknowledgement>, StoreError> {
+        self.read(stream, |row| row.acknowledged.range(from..).map(|(_, found)| found.clone()).collect())
     }
 
     fn check(&self) -> Result<(), StoreError> {

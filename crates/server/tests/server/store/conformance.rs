@@ -16,8 +16,8 @@ use super::members::{
     users_are_registered_and_read_back,
 };
 use super::numbers::{
-    finds_the_last_records_across_gaps, forgets_old_published_records_only,
-    no_number_is_used_twice_after_a_replaced_state,
+    acknowledgements_go_with_their_answers, acknowledges_published_answers_once, finds_the_last_records_across_gaps,
+    forgets_old_published_records_only, no_number_is_used_twice_after_a_replaced_state,
 };
 use super::{DOMAIN, TestFolder, accept, advance, batch, begin, counts, create, open, question, taken};
 use crate::model::Model;
@@ -74,6 +74,8 @@ rules![
     a_replaced_state_drops_questions_and_lease,
     no_number_is_used_twice_after_a_replaced_state,
     forgets_old_published_records_only,
+    acknowledges_published_answers_once,
+    acknowledgements_go_with_their_answers,
     finds_the_last_records_across_gaps,
     streams_do_not_mix,
     counts_exactly_once_while_phases_close,
@@ -118,7 +120,9 @@ fn refuses_a_name_twice_even_if_retired(store: &dyn Store) {
 
 fn replaces_a_declaration(store: &dyn Store) {
     create(store, "a");
-    store.redeclare("a", "{\"webhooks\": []}").unwrap();
+    store.redeclare("a", "{}", "{\"webhooks\": []}").unwrap();
+    // Somebody else has changed it since.
+    assert!(matches!(store.redeclare("a", "{}", "x"), Err(StoreError::Changed(name)) if name == "a"));
     assert_eq!(store.stream("a").unwrap().declaration, "{\"webhooks\": []}");
     assert_eq!(store.stream("a").unwrap().state, b"first");
 }
@@ -131,7 +135,7 @@ fn reports_a_missing_stream(store: &dyn Store) {
     assert!(is_missing(store.stream("a")));
     assert!(is_missing(store.status("a")));
     assert!(is_missing(store.set_status("a", Status::Paused)));
-    assert!(is_missing(store.redeclare("a", "")));
+    assert!(is_missing(store.redeclare("a", "", "")));
     assert!(is_missing(store.lease("a", "driver", 0, 1)));
     assert!(is_missing(store.release_lease(&lease)));
     assert!(is_missing(store.close(&lease, 0)));

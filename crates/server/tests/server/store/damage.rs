@@ -269,7 +269,7 @@ fn refuses_foreign_and_later_files() {
     furnish(&SqliteStore::open(&later).unwrap());
     Connection::open(&later).unwrap().pragma_update(None, "user_version", 99).unwrap();
     let error = SqliteStore::open(&later).unwrap_err();
-    assert!(matches!(&error, StoreError::Schema { found, known: 3 } if found == "99"), "{error}");
+    assert!(matches!(&error, StoreError::Schema { found, known: 4 } if found == "99"), "{error}");
     assert!(matches!(check_backup(&later), Err(StoreError::Schema { .. })));
 
     let nowhere = folder.file("no such folder/store");

@@ -167,7 +167,10 @@ impl Step {
             Self::Create(name) => {
                 said(store.create(&NewStream { name, declaration: "{}", policy: "{}", state: name.as_bytes() }))
             }
-            Self::Redeclare(name, declaration) => said(store.redeclare(name, declaration)),
+            Self::Redeclare(name, declaration) => {
+                let earlier = store.stream(name).map(|found| found.declaration).unwrap_or_default();
+                said(store.redeclare(name, &earlier, declaration))
+            }
             Self::SetStatus(name, status) => said(store.set_status(name, *status)),
             Self::Lease(name, holder, now, until) => {
                 let lease = store.lease(name, holder, *now, *until);

@@ -126,7 +126,11 @@ fn a_store_of_version_2_gets_registries() {
     create(&store, "a");
     drop(store);
     let connection = Connection::open(&path).unwrap();
-    connection.execute_batch("DROP TABLE members; DROP TABLE registries; PRAGMA user_version = 2").unwrap();
+    connection
+        .execute_batch(
+            "DROP TABLE acknowledgements; DROP TABLE members; DROP TABLE registries; PRAGMA user_version = 2",
+        )
+        .unwrap();
     drop(connection);
     // A backup of that version can be checked as it is.
     check_backup(&path).unwrap();

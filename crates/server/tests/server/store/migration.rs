@@ -46,7 +46,7 @@ fn a_store_of_version_1_keeps_everything() {
     assert_eq!(names, ["load", "rooms", "visits"]);
     assert!(before.iter().all(|StreamSummary { releases, .. }| *releases > 0), "{before:?}");
     let store = SqliteStore::open(&path).unwrap();
-    assert_eq!(schema(&path), 3);
+    assert_eq!(schema(&path), 4);
     assert_eq!(store.verify().unwrap(), before);
     let open = &store.stream("visits").unwrap().open;
     assert!(!open.is_empty());

@@ -1,6 +1,8 @@
 //! Rules of the conformance tests about numbers of records: none is used twice, whatever is left out or deleted.
 
-use tidegate_server::store::{Advance, Lease, NUMBERS_PER_VERSION, RecordFilter, RecordKind, Store, StoreError};
+use tidegate_server::store::{
+    Acknowledgement, Advance, Lease, NUMBERS_PER_VERSION, RecordFilter, RecordKind, Store, StoreError,
+};
 
 use super::begin;
 use super::conformance::records;
@@ -67,4 +69,40 @@ pub(super) fn finds_the_last_records_across_gaps(store: &dyn Store) {
     let before = |later| store.latest("a", RecordKind::Release, later).unwrap();
     let anew = 4 + NUMBERS_PER_VERSION;
     assert_eq!([0, 1, 2, 3, 4, 5, u64::MAX].map(before), [anew + 1, anew, 3, 2, 1, 0, 0]);
+}
+
+pub(super) fn acknowledges_published_answers_once(store: &dyn Store) {
+    let lease = begin(store, "a", &[]);
+    release(store, &lease, 1, &[3, 4, 5], None);
+    let answers = records([9], "said");
+    store.advance(&lease, Advance { version: 2, answers, ..Advance::default() }).unwrap();
+    let by = |number, by: &str, at| Acknowledgement { number, by: by.to_owned(), at };
+    let acknowledge = |new: Acknowledgement| store.acknowledge("a", &new).unwrap();
+    assert_eq!(acknowledge(by(2, "anna", 7)), Some(by(2, "anna", 7)));
+    // The first one stays.
+    assert_eq!(acknowledge(by(2, "bert", 8)), Some(by(2, "anna", 7)));
+    // Answer 4 is not published, and there is no other.
+    for number in [4, 5, 0, u64::MAX] {
+        assert!(!matches!(store.acknowledge("a", &by(number, "anna", 7)), Ok(Some(_))), "{number}");
+    }
+    assert_eq!(acknowledge(by(3, "anna", 9)), Some(by(3, "anna", 9)));
+    let found = |from| store.acknowledgements("a", from).unwrap();
+    assert_eq!(found(0), [by(2, "anna", 7), by(3, "anna", 9)]);
+    assert_eq!(found(3), [by(3, "anna", 9)]);
+    assert!(matches!(store.acknowledgements("b", 0), Err(StoreError::NoStream(_))));
+}
+
+pub(super) fn acknowledgements_go_with_their_answers(store: &dyn Store) {
+    let lease = begin(store, "a", &[]);
+    release(store, &lease, 1, &[3, 4, 5], None);
+    for number in 1..=3 {
+        store.acknowledge("a", &Acknowledgement { number, by: "anna".to_owned(), at: 7 }).unwrap();
+    }
+    store.advance(&lease, Advance { version: 2, forget: Some(5), ..Advance::default() }).unwrap();
+    let numbers = |store: &dyn Store| -> Vec<u64> {
+        store.acknowledgements("a", 0).unwrap().iter().map(|found| found.number).collect()
+    };
+    assert_eq!(numbers(store), [3]);
+    store.advance(&lease, Advance { version: 3, forget: Some(6), ..Advance::default() }).unwrap();
+    assert_eq!(numbers(store), [] as [u64; 0]);
 }

@@ -77,7 +77,7 @@ fn a_failing_database_loses_and_invents_nothing() {
     // A database that a later version has changed, or that does not sync, is left alone.
     server.execute("UPDATE tidegate.meta SET schema = 99");
     assert!(matches!(PostgresStore::open(&url), Err(StoreError::Schema { found, .. }) if found == "99"));
-    server.execute("UPDATE tidegate.meta SET schema = 4");
+    server.execute("UPDATE tidegate.meta SET schema = 5");
     server.execute("ALTER SYSTEM SET fsync = off");
     server.execute("SELECT pg_reload_conf()");
     let refused = (0..100).any(|_| {
@@ -137,7 +137,7 @@ fn forget_kept_records(server: &Postgres) {
     server.execute(
         "ALTER TABLE tidegate.streams RENAME COLUMN answers TO said;
          ALTER TABLE tidegate.streams DROP COLUMN releases_kept, DROP COLUMN answers_kept;
-         DROP TABLE tidegate.members; DROP TABLE tidegate.registries",
+         DROP TABLE tidegate.acknowledgements; DROP TABLE tidegate.members; DROP TABLE tidegate.registries",
     );
 }
 

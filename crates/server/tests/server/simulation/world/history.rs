@@ -51,7 +51,9 @@ impl<B: Base> World<B> {
         for declaration in self.declarations.iter().filter(|one| one.backfill) {
             let live = Declaration { backfill: false, ..declaration.clone() };
             let text = serde_json::to_string(&live).unwrap();
-            self.shared.store().redeclare(&live.name, &text).unwrap();
+            let store = self.shared.store();
+            let earlier = store.stream(&live.name).unwrap().declaration;
+            store.redeclare(&live.name, &earlier, &text).unwrap();
         }
     }
 }
