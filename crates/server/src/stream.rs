@@ -6,7 +6,10 @@ use serde::{Deserialize, Serialize};
 use tidegate::central::classes::Classes;
 use tidegate::kernel::{VaultKey, Window};
 use tidegate::mechanisms::Family;
-use tidegate::spec::{ColumnsSpec, Duplicates, Empty, Every, InputSpec, SpecError, StandingQueries, StreamSpec};
+use tidegate::release::why::Reason;
+use tidegate::spec::{
+    ColumnsSpec, Duplicates, Empty, Every, InputSpec, MonitorSpec, SpecError, StandingQueries, StreamSpec,
+};
 use tidegate::stream::Stream;
 use tidegate_device::DevicePolicy;
 use tidegate_device::clock::Ticks;
@@ -257,6 +260,35 @@ impl Declaration {
             spec
         };
         if bare(self) == bare(earlier) { Ok(()) } else { changed("spec") }
+    }
+
+    /// Names of its monitors.
+    pub(crate) fn monitors(&self) -> Vec<String> {
+        self.monitor_specs().iter().map(|monitor| monitor.name.clone()).collect()
+    }
+
+    /// Whether it has monitors.
+    pub(crate) const fn has_monitors(&self) -> bool {
+        !self.monitor_specs().is_empty()
+    }
+
+    const fn monitor_specs(&self) -> &[MonitorSpec] {
+        match &self.spec {
+            StreamSpec::Local(spec) => spec.monitors.as_slice(),
+            StreamSpec::Central(spec) => spec.monitors.as_slice(),
+            _ => &[],
+        }
+    }
+
+    /// The reason of its releases, where their cost does not tell it.
+    pub(crate) fn usual_reason(&self) -> Option<Reason> {
+        let mechanism = self.spec.mechanism();
+        match (mechanism.family, mechanism.short_name) {
+            (Family::Scalar, "constant") => None,
+            (Family::Scalar, "laplace" | "clamped" | "track") => Some(Reason::Reading),
+            (Family::Scalar, _) => Some(Reason::Held),
+            _ => None,
+        }
     }
 
     /// Whether a trusted curator sees raw values, which come as events.

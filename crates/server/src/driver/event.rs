@@ -4,6 +4,7 @@ use std::io;
 
 use tidegate::kernel::primitives::HistogramError;
 use tidegate::kernel::{Epsilon, NoEntropy};
+use tidegate::release::Freshness;
 use tidegate::stream::StreamError;
 
 use super::Suspicion;
@@ -31,6 +32,12 @@ pub enum DriverEvent {
         spent: Option<Epsilon>,
         /// Share of the budget that is left for the next timestamp.
         left: Option<f64>,
+        /// Where the numbers of the last one come from.
+        freshness: Freshness,
+        /// Whether its reports are statistically implausible.
+        suspicious: bool,
+        /// Whether a monitor reported the beginning or the end of an event.
+        said: bool,
     },
     /// Releases became readable.
     Published {

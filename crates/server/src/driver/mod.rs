@@ -410,7 +410,8 @@ impl Driver {
             StreamSpec::Local(spec) => spec.population(),
             _ => None,
         };
-        let releases: Vec<Release> = releases.into_iter().map(Release::readable).collect();
+        let reason = self.declaration.usual_reason();
+        let releases: Vec<Release> = releases.into_iter().map(|release| release.readable().explained(reason)).collect();
         let mut answers = Vec::new();
         for release in &releases {
             let timestamp = release.timestamp;
@@ -442,6 +443,7 @@ impl Driver {
         let (version, open) = (self.version, self.open.clone());
         let newest = releases.iter().map(|release| release.timestamp).max();
         let forget = newest.and_then(|newest| self.declaration.retention.first_kept(self.declaration.tick, newest));
+        let said = answers.iter().any(|answer| answer.body.contains("\"monitor\":"));
         let next =
             Advance { version, state, open, releases: records, answers, forget, members: self.known_members.take() };
         self.refuse_older_store()?;
@@ -452,7 +454,18 @@ impl Driver {
             let spent = releases.iter().filter_map(|release| release.spent.most()).max();
             let (timestamp, left) = (last.timestamp, self.budget_left());
             let through = self.schedule.ends(timestamp) / 1_000;
-            events.push(DriverEvent::Released { timestamp, through, releases: releases.len(), spent, left });
+            let (freshness, suspicious) = (last.freshness, !self.suspicious.is_empty());
+            let releases = releases.len();
+            events.push(DriverEvent::Released {
+                timestamp,
+                through,
+                releases,
+                spent,
+                left,
+                freshness,
+                suspicious,
+                said,
+            });
         }
         Ok(())
     }

@@ -30,6 +30,9 @@ pub enum SuspicionKind {
 }
 
 impl SuspicionKind {
+    /// All kinds.
+    pub const ALL: [Self; 2] = [Self::Frequency, Self::Crowd];
+
     /// Returns its name.
     pub const fn name(self) -> &'static str {
         match self {

@@ -30,7 +30,7 @@ pub(super) struct Identity {
     /// The caller's token.
     pub(super) token: Option<Known>,
     /// Whether an unknown token was sent.
-    wrong: bool,
+    pub(super) wrong: bool,
     /// The caller's network.
     pub(super) client: Caller,
 }
@@ -188,11 +188,11 @@ impl App {
     }
 
     fn authorise(&self, extensions: &Extensions, needed: Role) -> Answer<Role> {
-        let refuse = |status, error, message: &str| {
+        let refuse = |problem| {
             if !may_bring_events(extensions) {
                 self.telemetry.meters().refused("", "unauthorised", 1);
             }
-            Err(Problem::new(status, error, message))
+            Err(problem)
         };
         let identity = extensions.get::<Identity>();
         let entry = identity.and_then(|identity| Some(&identity.token.as_ref()?.entry));
@@ -200,12 +200,9 @@ impl App {
             Some(entry) if entry.role.may(needed) => Ok(entry.role),
             Some(entry) => {
                 let message = format!("this needs the role {needed}, and the token has the role {}", entry.role);
-                refuse(StatusCode::FORBIDDEN, "role", &message)
+                refuse(Problem::new(StatusCode::FORBIDDEN, "role", message))
             }
-            None if identity.is_some_and(|identity| identity.wrong) => {
-                refuse(StatusCode::UNAUTHORIZED, "token", "this token is unknown")
-            }
-            None => refuse(StatusCode::UNAUTHORIZED, "token", "a token is needed: Authorization: Bearer …"),
+            None => refuse(Problem::no_token(identity.is_some_and(|identity| identity.wrong))),
         }
     }
 }

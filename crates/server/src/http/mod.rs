@@ -98,6 +98,8 @@ pub struct HttpSettings {
     pub proxies: Vec<Network>,
     /// Name of that header: a list of addresses, to which each proxy appends the one that it was reached from.
     pub client_header: String,
+    /// Compares mechanisms for a declaration.
+    pub advisor: Option<Advisor>,
     /// Limits of clients.
     pub limits: Limits,
 }
@@ -111,6 +113,7 @@ impl Default for HttpSettings {
             public_metrics: false,
             proxies: Vec::new(),
             client_header: "x-forwarded-for".to_owned(),
+            advisor: None,
             limits: Limits::default(),
         }
     }
@@ -221,6 +224,28 @@ impl From<TcpListener> for Listeners {
     }
 }
 
+/// Function that compares mechanisms for a declaration that an operator has in mind. It looks at no stream of the
+/// service, and bounds its own time.
+#[derive(Clone)]
+pub struct Advisor(Arc<Advise>);
+
+type Advise = dyn Fn(serde_json::Value) -> Result<serde_json::Value, String> + Send + Sync;
+
+impl Advisor {
+    /// Wraps a function from a request's body to the answer, or to what is wrong with the request. It may block.
+    pub fn new(
+        advise: impl Fn(serde_json::Value) -> Result<serde_json::Value, String> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(advise))
+    }
+}
+
+impl fmt::Debug for Advisor {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Advisor")
+    }
+}
+
 /// State that all requests share.
 #[derive(Debug)]
 struct App {
@@ -248,6 +273,8 @@ struct App {
     readiness: Readiness,
     /// The turn to measure the store.
     measuring: Arc<Semaphore>,
+    /// The turn to compare mechanisms.
+    advising: Arc<Semaphore>,
     /// True when the service stops, which ends all waiting requests.
     stopping: watch::Receiver<bool>,
     queries: QueryCache,
@@ -290,6 +317,7 @@ impl App {
             processors: Arc::new(Semaphore::new(available_parallelism().map_or(1, usize::from))),
             readiness: Readiness::default(),
             measuring: Arc::new(Semaphore::new(1)),
+            advising: Arc::new(Semaphore::new(1)),
             stopping,
             queries: QueryCache::default(),
             settings,

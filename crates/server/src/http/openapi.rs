@@ -18,6 +18,7 @@ const REASONS: &[(u16, &str)] = &[
     (405, "Other methods only: see `Allow`."),
     (408, "The body took too long."),
     (409, "Not possible in the stream's present state."),
+    (412, "`If-Match` names another declaration than the present one."),
     (413, "The body is too large."),
     (415, "The body's media type is not accepted."),
     (429, "Too many requests: try again after as many seconds as `Retry-After` says."),
@@ -68,6 +69,7 @@ fn generate() -> Value {
         let path = paths.entry(route.path).or_insert_with(|| {
             let names = [
                 ("stream", "The name of a stream.", json!({ "type": "string", "pattern": "^[a-z0-9_-]{1,64}$" })),
+                ("number", "The number of an answer.", json!({ "type": "integer", "minimum": 0 })),
                 ("user", "The name of a user.", json!({ "type": "string", "minLength": 1, "maxLength": 256 })),
             ];
             let names = names.into_iter().filter(|(name, ..)| route.path.contains(&format!("{{{name}}}")));

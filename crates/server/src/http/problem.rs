@@ -50,6 +50,15 @@ impl Problem {
         Self::new(StatusCode::CONFLICT, error, message)
     }
 
+    /// Refuses a caller without a token, or with an unknown one.
+    pub(super) fn no_token(is_wrong: bool) -> Self {
+        let message = match is_wrong {
+            true => "this token is unknown",
+            false => "a token is needed: Authorization: Bearer …",
+        };
+        Self::new(StatusCode::UNAUTHORIZED, "token", message)
+    }
+
     pub(super) fn no_stream() -> Self {
         Self::new(StatusCode::NOT_FOUND, "no_stream", "there is no stream of that name")
     }
@@ -91,6 +100,7 @@ impl From<StoreError> for Problem {
             StoreError::NoStream(_) => Self::no_stream(),
             StoreError::Retired(_) => Self::conflict("retired", error.to_string()),
             StoreError::Exists(_) => Self::conflict("exists", error.to_string()),
+            StoreError::Changed(_) => Self::new(StatusCode::PRECONDITION_FAILED, "stale", error.to_string()),
             StoreError::Full { .. } => Self::conflict("full", error.to_string()),
             error => {
                 tracing::error!(%error, "the store failed");

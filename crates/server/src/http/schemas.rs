@@ -3,10 +3,24 @@
 use serde_json::{Value, json};
 
 use super::route::{number, schema_ref};
+use super::routes;
 use crate::stream::MAX_LATENESS;
 
 /// Returns all schemas, by name.
 pub(super) fn schemas() -> Value {
+    let mut all = of_streams();
+    let more = routes::schemas().into_iter().filter_map(|schemas| match schemas {
+        Value::Object(schemas) => Some(schemas),
+        _ => None,
+    });
+    if let Value::Object(all) = &mut all {
+        more.for_each(|schemas| all.extend(schemas));
+    }
+    all
+}
+
+/// Schemas of streams, reports, events, releases and queries.
+fn of_streams() -> Value {
     let value = json!({ "oneOf": [{ "type": "string" }, { "type": "integer", "minimum": 0, "maximum": u32::MAX }] });
     let asked = json!({
         "value": value, "first": value, "last": value,
@@ -241,6 +255,10 @@ pub(super) fn schemas() -> Value {
                 "suspicious": {
                     "description": "Signs that reports were poisoned; missing for streams of a curator.",
                     "type": "array", "items": { "enum": ["frequency", "crowd"] },
+                },
+                "why": {
+                    "description": "Why it is as it is; missing in releases of earlier versions.",
+                    "type": "object", "required": ["reason"],
                 },
                 "seeded": {
                     "description": "Whether its randomness comes from a seed; false where it is missing.",

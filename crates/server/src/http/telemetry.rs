@@ -2,6 +2,7 @@
 //!
 //! No metric follows the requests that bring events to a curated stream; `docs/threat-model.md` says why.
 
+use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::time::Duration;
@@ -13,12 +14,12 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use tidegate_device::api::Receipt;
 
 use super::vitals::Vitals;
 use super::webhook::{Outcome, Trigger, WebhookSettings, Webhooks};
-use crate::driver::{DriveError, DriverEvent, Suspicion};
+use crate::driver::{DriveError, DriverEvent, Suspicion, SuspicionKind};
 use crate::ingest::ReportError;
 use crate::service::{Observer, Service};
 use crate::store::BatchRejection;
@@ -181,6 +182,65 @@ impl Meters {
         registry.register("webhooks", "Messages to webhooks, by outcome", self.webhooks.clone());
     }
 
+    /// Sums up the counters of these streams as JSON, and lists the streams that have any, at most so many; those with
+    /// refusals, suspicions or skipped ticks come first.
+    pub(super) fn summary(&self, names: &[&str], most: usize) -> Value {
+        let sum = |family: &Family<One, Counter>| {
+            names.iter().map(|name| counted(family, &stream((*name).to_owned()))).sum::<u64>()
+        };
+        let (mut refused, mut suspicious) = (Map::new(), Map::new());
+        let mut listed = Vec::new();
+        // Of requests that name no stream.
+        for reason in REASONS {
+            add(
+                &mut refused,
+                reason,
+                counted(&self.refused, &[("stream", String::new()), ("reason", reason.to_owned())]),
+            );
+        }
+        for name in names {
+            let of = |label: &'static str, value: &str| [("stream", (*name).to_owned()), (label, value.to_owned())];
+            let mut own_refused = Map::new();
+            for reason in REASONS {
+                let count = counted(&self.refused, &of("reason", reason));
+                add(&mut own_refused, reason, count);
+                add(&mut refused, reason, count);
+            }
+            let mut own_suspicious = 0;
+            for kind in SuspicionKind::ALL.map(SuspicionKind::name) {
+                let count = counted(&self.suspicious, &of("kind", kind));
+                own_suspicious += count;
+                add(&mut suspicious, kind, count);
+            }
+            let label = stream((*name).to_owned());
+            let (accepted, skipped) = (counted(&self.accepted, &label), counted(&self.skipped, &label));
+            let lag = self.lag.get(&label).map(|lag| lag.get());
+            let troubles = own_suspicious + skipped + own_refused.values().filter_map(Value::as_u64).sum::<u64>();
+            if accepted + troubles > 0 || lag.is_some() {
+                let own = json!({
+                    "stream": name, "accepted": accepted, "refused": own_refused, "suspicious": own_suspicious,
+                    "skipped": skipped, "lag_seconds": lag,
+                });
+                listed.push((troubles, lag, own));
+            }
+        }
+        let slowest = listed.iter().filter_map(|(_, lag, own)| Some((lag.as_ref()?, own)));
+        let slowest = slowest.max_by(|one, other| one.0.total_cmp(other.0));
+        let slowest = slowest.map(|(lag, own)| json!({ "stream": own["stream"], "lag_seconds": lag }));
+        listed.sort_by_key(|(troubles, _, own)| (std::cmp::Reverse(*troubles), own["stream"].to_string()));
+        let by_stream: Vec<Value> = listed.into_iter().take(most).map(|(_, _, own)| own).collect();
+        let mut webhooks = Map::new();
+        for outcome in Outcome::ALL.map(Outcome::name) {
+            add(&mut webhooks, outcome, counted(&self.webhooks, &[("outcome", outcome.to_owned())]));
+        }
+        json!({
+            "reports": { "accepted": sum(&self.accepted), "repeated": sum(&self.repeated), "refused": refused },
+            "releases": sum(&self.releases), "skipped_ticks": sum(&self.skipped),
+            "driver_errors": sum(&self.failures), "suspicious": suspicious, "slowest": slowest,
+            "webhooks": webhooks, "by_stream": by_stream,
+        })
+    }
+
     /// Counts a refused request, or refused reports.
     pub(super) fn refused(&self, name: &str, reason: &'static str, count: u64) {
         let labels = [("stream", name.to_owned()), ("reason", reason.to_owned())];
@@ -199,6 +259,34 @@ impl Meters {
 
     pub(super) fn webhook(&self, outcome: Outcome) {
         self.webhooks.get_or_create(&[("outcome", outcome.name().to_owned())]).inc();
+    }
+}
+
+/// All reasons of refusals.
+const REASONS: [&str; 11] = [
+    "closed",
+    "conflicting",
+    "implausible",
+    "malformed",
+    "other_stream",
+    "no_stream",
+    "crowded",
+    "busy",
+    "store",
+    "unauthorised",
+    "rate",
+];
+
+/// Reads a counter without making one.
+fn counted<L: Clone + Hash + Eq>(family: &Family<L, Counter>, labels: &L) -> u64 {
+    family.get(labels).map_or(0, |counter| counter.get())
+}
+
+/// Adds to the count of a name, which is not there while it is zero.
+fn add(counts: &mut Map<String, Value>, name: &str, count: u64) {
+    if count > 0 {
+        let before = counts.get(name).and_then(Value::as_u64).unwrap_or(0);
+        counts.insert(name.to_owned(), (before + count).into());
     }
 }
 
@@ -236,7 +324,7 @@ impl Observer for Telemetry {
                 });
                 self.webhooks.send(Trigger::Suspicion { stream: name.to_owned(), body: body.to_string() });
             }
-            DriverEvent::Released { timestamp, through, releases, spent, left } => {
+            DriverEvent::Released { timestamp, through, releases, spent, left, .. } => {
                 tracing::info!(stream = name, timestamp, releases, "released");
                 self.vitals.released_through(name, *through);
                 meters.releases.get_or_create(&label).inc_by(*releases as u64);
@@ -298,7 +386,7 @@ impl Observer for Telemetry {
     }
 }
 
-fn describe(suspicion: &Suspicion) -> serde_json::Value {
+fn describe(suspicion: &Suspicion) -> Value {
     let of = suspicion.kind().name();
     match suspicion {
         Suspicion::Frequency { cell, estimate, deviations } => {

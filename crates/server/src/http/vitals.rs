@@ -88,6 +88,11 @@ impl Vitals {
         }
     }
 
+    /// Returns the size of the store when it was last measured.
+    pub(super) fn store_bytes(&self) -> Option<i64> {
+        self.store.get(&[]).map(|bytes| bytes.get())
+    }
+
     /// Takes all measurements that do not wait.
     pub(super) fn measure(&self, service: &Service) {
         let states = service.states();

@@ -1,6 +1,7 @@
 //! Creation of streams, and changes of those that exist: queries, monitors, webhooks, retention and status.
 
 use serde::Serialize;
+use sha2::{Digest as _, Sha256};
 
 use super::agenda::GROUP;
 use super::handle::{StreamHandle, declaration_of};
@@ -9,6 +10,9 @@ use crate::driver::{DriveError, first_state};
 use crate::store::{NewStream, Status, StoreError, Write, Written};
 use crate::stream::Declaration;
 
+/// How often a declaration is compared and replaced, while others replace it too.
+const ATTEMPTS: u32 = 3;
+
 impl Service {
     /// Creates a stream. If it exists and promises the same, replaces its queries, monitors, webhooks and retention.
     /// Blocks.
@@ -16,7 +20,20 @@ impl Service {
     /// # Errors
     /// An invalid declaration, or one that changes what the stream promises.
     pub fn create(&self, declaration: &Declaration) -> Result<(), ServiceError> {
-        self.record(std::slice::from_ref(declaration))?;
+        self.create_if(declaration, None)
+    }
+
+    /// As [`create`](Self::create), if the declaration that exists has this [tag](declaration_tag). Blocks.
+    ///
+    /// # Errors
+    /// As there, and [`StoreError::Changed`] where there is another declaration by now, or none.
+    pub fn create_if(&self, declaration: &Declaration, tag: Option<&str>) -> Result<(), ServiceError> {
+        if let Some(tag) = tag {
+            declaration.check()?;
+            self.replace(declaration, Some(tag))?;
+        } else {
+            self.record(std::slice::from_ref(declaration))?;
+        }
         self.start_stream(&declaration.name)
     }
 
@@ -51,27 +68,52 @@ impl Service {
         match outcome {
             Ok(_) => {}
             // After an unknown outcome, the store tells what happened.
-            Err(StoreError::Exists(_) | StoreError::Unknown(_)) => {
-                let name = &declaration.name;
-                let found = self.tools.store.stream(name)?;
-                let earlier = declaration_of(&found)?;
-                declaration.follows(&earlier)?;
-                // A stream that is live stays so.
-                let backfill = declaration.backfill && earlier.backfill;
-                let declaration = &Declaration { backfill, ..declaration.clone() };
-                if *declaration != earlier {
-                    let redeclared = self.tools.store.redeclare(name, &to_json(name, declaration)?);
-                    // Even after an error, the driver reads what the store has.
-                    if let Some(handle) = self.handle(name) {
-                        handle.reopen();
-                        self.agenda.wake(name);
-                    }
-                    redeclared?;
-                }
-            }
+            Err(StoreError::Exists(_) | StoreError::Unknown(_)) => self.replace(declaration, None)?,
             Err(error) => return Err(error.into()),
         }
         Ok(())
+    }
+
+    /// Replaces the declaration of a stream, if it has this tag.
+    fn replace(&self, declaration: &Declaration, tag: Option<&str>) -> Result<(), ServiceError> {
+        let name = &declaration.name;
+        let mut attempts = 0;
+        loop {
+            let found = match self.tools.store.stream(name) {
+                Err(StoreError::NoStream(_)) if tag.is_some() => return Err(StoreError::Changed(name.clone()).into()),
+                found => found?,
+            };
+            let earlier = declaration_of(&found)?;
+            if tag.is_some_and(|tag| tag != declaration_tag(&earlier)) {
+                return Err(StoreError::Changed(name.clone()).into());
+            }
+            declaration.follows(&earlier)?;
+            // A stream that is live stays so.
+            let backfill = declaration.backfill && earlier.backfill;
+            let declaration = &Declaration { backfill, ..declaration.clone() };
+            if *declaration == earlier {
+                return Ok(());
+            }
+            let redeclared = self.tools.store.redeclare(name, &found.declaration, &to_json(name, declaration)?);
+            attempts += 1;
+            if matches!(redeclared, Err(StoreError::Changed(_))) && tag.is_none() && attempts < ATTEMPTS {
+                continue;
+            }
+            // Even after an error, the driver reads what the store has.
+            if let Some(handle) = self.handle(name) {
+                handle.reopen();
+                self.agenda.wake(name);
+            }
+            return Ok(redeclared?);
+        }
+    }
+
+    /// Reads the declaration of a stream from the store, where it may be newer than in memory. Blocks.
+    ///
+    /// # Errors
+    /// An unknown stream, or errors of the store.
+    pub fn declaration(&self, stream: &str) -> Result<Declaration, ServiceError> {
+        Ok(declaration_of(&self.tools.store.stream(stream)?)?)
     }
 
     /// Sets the status of a stream. Blocks.
@@ -94,14 +136,22 @@ impl Service {
 
     /// Ends the history of a stream that was declared with `backfill`.
     fn go_live(&self, stream: &str, handle: &StreamHandle) -> Result<(), ServiceError> {
-        let earlier = declaration_of(&self.tools.store.stream(stream)?)?;
+        let found = self.tools.store.stream(stream)?;
+        let earlier = declaration_of(&found)?;
         if earlier.backfill {
             let live = Declaration { backfill: false, ..earlier };
-            self.tools.store.redeclare(stream, &to_json(stream, &live)?)?;
+            self.tools.store.redeclare(stream, &found.declaration, &to_json(stream, &live)?)?;
             handle.reopen();
         }
         Ok(())
     }
+}
+
+/// Returns a tag of a declaration, which is another one for each declaration.
+pub fn declaration_tag(declaration: &Declaration) -> String {
+    // A declaration was read from JSON, so it can be written.
+    let text = serde_json::to_vec(declaration).unwrap_or_default();
+    hex::encode(&Sha256::digest(text)[..16])
 }
 
 /// First row of a stream, as [`NewStream`].

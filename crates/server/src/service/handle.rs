@@ -7,6 +7,7 @@ use tidegate_device::wire::StreamTag;
 use tokio::sync::watch;
 
 use super::Change;
+use super::digest::Digest;
 use crate::driver::{DriveError, Driver, Tools, progress};
 use crate::ingest::EventBuffer;
 use crate::ingest::admission::{Admission, Admissions};
@@ -22,6 +23,10 @@ pub(super) struct StreamHandle {
     pub(super) buffer: Option<Arc<EventBuffer>>,
     pub(super) view: Mutex<View>,
     pub(super) change: watch::Sender<Change>,
+    /// Never locked while `view` is, nor while the store is read.
+    pub(super) digest: Mutex<Digest>,
+    /// The turn to read alarms for the digest.
+    pub(super) refreshing: Mutex<()>,
     /// Set when the declaration has changed, so the driver must be opened again.
     reopen: AtomicBool,
 }
@@ -74,6 +79,8 @@ impl StreamHandle {
             buffer,
             change: watch::Sender::new(Change { round: found.version, published: found.published }),
             reopen: AtomicBool::new(false),
+            digest: Mutex::default(),
+            refreshing: Mutex::default(),
             view: Mutex::new(View {
                 questions: Admission::all(&found.open, &Arc::default(), &declaration),
                 declaration: Arc::new(declaration),
@@ -157,6 +164,7 @@ impl StreamHandle {
             tools.marks.raise(&self.name, progress(&stream)?).map_err(DriveError::Mark)?;
         }
         let declaration = declaration_of(&stream)?;
+        let is_outdated = stream.published != lock(&self.view).published;
         self.update(|view| {
             let status = view.newer(stream.status, status_changes);
             let changed = view.set(stream.version, stream.published, status, false) || *view.declaration != declaration;
@@ -166,6 +174,7 @@ impl StreamHandle {
             }
             changed
         });
+        self.refresh(&*tools.store, is_outdated);
         Ok(())
     }
 }

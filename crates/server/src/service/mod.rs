@@ -2,14 +2,18 @@
 //!
 //! | module | contents |
 //! | --- | --- |
+//! | `alarms` | alarms of monitors, and their acknowledgement |
 //! | `agenda` | when each stream is due |
 //! | `declare` | creation of streams, other queries and another status of those that exist |
+//! | `digest` | what a list shows of each stream |
 //! | `handle` | shared view of a running stream |
 //! | `members` | registry of the users of a stream with classes |
 //! | `run` | threads that drive the streams |
 
 mod agenda;
+mod alarms;
 mod declare;
+mod digest;
 mod handle;
 mod members;
 mod run;
@@ -33,6 +37,9 @@ use tidegate_device::enrolment::PolicyError;
 use tokio::sync::watch;
 
 use agenda::{Agenda, Seat};
+pub use alarms::{ALARM_HISTORY, Acknowledged, Alarm, AlarmCounts};
+pub use declare::declaration_tag;
+pub use digest::{LastRelease, Listed};
 use handle::{StreamHandle, declaration_of, lock};
 pub use members::{MemberError, UserClass};
 

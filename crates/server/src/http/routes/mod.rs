@@ -1,9 +1,15 @@
 //! The routes, by subject. Each file declares its routes and has their handlers.
 
+mod advice;
+mod alarms;
+mod assets;
 mod devices;
 pub(super) mod events;
 mod feed;
+mod operations;
 mod operators;
+mod overview;
+mod promise;
 mod query;
 mod records;
 pub(super) mod status;
@@ -11,12 +17,21 @@ mod users;
 
 pub(super) use query::QueryCache;
 
+use serde_json::Value;
+
 use super::route::Route;
+
+/// Returns the schemas that the files of routes declare themselves.
+pub(super) fn schemas() -> Vec<Value> {
+    vec![overview::schemas(), alarms::schemas(), promise::schemas(), operations::schemas(), advice::schemas()]
+}
 
 /// Returns the declarations of all routes.
 pub(super) fn all() -> Vec<Route> {
     [
+        assets::routes(),
         status::routes(),
+        overview::routes(),
         operators::routes(),
         devices::routes(),
         events::routes(),
@@ -24,6 +39,10 @@ pub(super) fn all() -> Vec<Route> {
         records::routes(),
         query::routes(),
         feed::routes(),
+        alarms::routes(),
+        promise::routes(),
+        operations::routes(),
+        advice::routes(),
     ]
     .into_iter()
     .flatten()

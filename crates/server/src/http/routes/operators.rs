@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use serde_json::{Value as JsonValue, json};
@@ -15,7 +15,7 @@ use crate::http::auth::Role;
 use crate::http::problem::{Answer, Problem};
 use crate::http::request::{Name, SMALL, Shared, expect_json};
 use crate::http::route::{Route, object};
-use crate::service::Overview;
+use crate::service::{Overview, declaration_tag};
 use crate::store::Status;
 use crate::stream::Declaration;
 
@@ -31,7 +31,16 @@ pub(super) fn routes() -> Vec<Route> {
         of_operator(Route::post("/v1/streams", "create", create_summary, create))
             .body(object("Declaration"))
             .granted(201, object("Stream"))
-            .refused(&[400, 408, 409, 413, 415, 503]),
+            .refused(&[400, 408, 409, 412, 413, 415, 503]),
+        Route::get(
+            "/v1/streams/{stream}/declaration",
+            "declaration",
+            "The declaration of a stream, to be changed and sent again with its `ETag` in `If-Match`",
+            declaration,
+        )
+        .role(Role::Operator)
+        .granted(200, object("Declaration"))
+        .refused(&[404, 503]),
         Route::get("/v1/streams/{stream}", "stream", "A stream", stream)
             .role(Role::Analyst)
             .granted(200, object("Stream"))
@@ -77,15 +86,38 @@ async fn stream(Extension(role): Extension<Role>, State(app): Shared, Name(name)
 
 async fn create(Extension(role): Extension<Role>, State(app): Shared, request: Request) -> Answer<Response> {
     expect_json(request.headers())?;
+    let tag = expected_tag(request.headers())?;
     let body = app.body(request, SMALL).await?;
     let declaration: Declaration = serde_json::from_slice(body.as_ref())
         .map_err(|error| Problem::bad("declaration", plain_words(&error.to_string())))?;
     let name = declaration.name.clone();
     let is_new = app.service.overview(&name).is_none();
-    app.blocking(move |app| app.service.create(&declaration)).await??;
+    let stored = app.blocking(move |app| {
+        app.service.create_if(&declaration, tag.as_deref())?;
+        app.service.declaration(&declaration.name)
+    });
+    let tag = tag_of(&stored.await??);
     tracing::info!(stream = name, is_new, "a stream was declared");
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(view(&app.overview(&name)?, role)?)).into_response())
+    Ok((status, tag, Json(view(&app.overview(&name)?, role)?)).into_response())
+}
+
+/// Header with the tag of a declaration.
+fn tag_of(declaration: &Declaration) -> [(header::HeaderName, String); 1] {
+    [(header::ETAG, format!("\"{}\"", declaration_tag(declaration)))]
+}
+
+/// Reads the tag of the declaration that is to be replaced.
+fn expected_tag(headers: &HeaderMap) -> Answer<Option<String>> {
+    let Some(value) = headers.get(header::IF_MATCH) else { return Ok(None) };
+    let tag = value.to_str().ok().and_then(|tag| tag.trim().strip_prefix('"')?.strip_suffix('"'));
+    let tag = tag.ok_or_else(|| Problem::bad("parameter", "If-Match: expected the ETag of a declaration"))?;
+    Ok(Some(tag.to_owned()))
+}
+
+async fn declaration(State(app): Shared, Name(name): Name) -> Answer<Response> {
+    let declaration = app.blocking(move |app| app.service.declaration(&name)).await??;
+    Ok((tag_of(&declaration), Json(declaration)).into_response())
 }
 
 async fn set_status(app: &Arc<App>, name: String, role: Role, status: Status) -> Answer<Json<JsonValue>> {

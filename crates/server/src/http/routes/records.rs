@@ -227,7 +227,7 @@ fn releases_text(declared: &Declaration, format: PageFormat, records: &[Record],
         PageFormat::Csv => (Format::Csv, "text/csv; charset=utf-8"),
     };
     let shape = ReleaseLayout::of_collector(&declared.spec).map_err(unreadable)?;
-    let shape = shape.with_clock(declared.times());
+    let shape = shape.with_clock(declared.times()).with_reasons();
     let shape = if declared.is_curated() { shape } else { shape.with_suspicions() };
     let mut text = String::new();
     shape.begin(format, &mut text);

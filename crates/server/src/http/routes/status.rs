@@ -1,4 +1,4 @@
-//! Routes for people and machines that watch: page, health, metrics, API description.
+//! Routes for machines that watch: health, metrics, API description.
 
 use axum::extract::State;
 use axum::http::header;
@@ -19,10 +19,6 @@ pub(in crate::http) const MONITORING: [&str; 3] = ["/healthz", "/readyz", "/metr
 pub(super) fn routes() -> Vec<Route> {
     let any_object = json!({ "application/json": { "schema": { "type": "object" } } });
     vec![
-        Route::get("/", "page", "A page that shows streams and their latest releases", page)
-            .granted(200, text("text/html")),
-        Route::get("/status.js", "script", "Script of the page", script).granted(200, text("text/javascript")),
-        Route::get("/status.css", "style", "Style of the page", style).granted(200, text("text/css")),
         Route::get("/healthz", "healthz", "Whether the process is alive", healthz).granted(200, object("State")),
         Route::get("/readyz", "readyz", "Whether reports can be accepted: store and marks can be written to", readyz)
             .granted(200, object("State"))
@@ -33,23 +29,6 @@ pub(super) fn routes() -> Vec<Route> {
             .granted(200, text("application/openmetrics-text")),
         Route::get("/openapi.json", "openapi", "This document", description).granted(200, any_object),
     ]
-}
-
-const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
-                           base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-
-/// The page is a constant file: its script fills it in the browser, so there is no HTML to generate.
-async fn page() -> Response {
-    let headers = [(header::CONTENT_TYPE, "text/html; charset=utf-8"), (header::CONTENT_SECURITY_POLICY, PAGE_POLICY)];
-    (headers, include_str!("../page/index.html")).into_response()
-}
-
-async fn script() -> Response {
-    ([(header::CONTENT_TYPE, "text/javascript; charset=utf-8")], include_str!("../page/status.js")).into_response()
-}
-
-async fn style() -> Response {
-    ([(header::CONTENT_TYPE, "text/css; charset=utf-8")], include_str!("../page/status.css")).into_response()
 }
 
 async fn healthz() -> Json<JsonValue> {

@@ -92,6 +92,9 @@ pub(super) enum Outcome {
 }
 
 impl Outcome {
+    /// All outcomes.
+    pub(super) const ALL: [Self; 5] = [Self::Delivered, Self::Retried, Self::Failed, Self::Dropped, Self::Refused];
+
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Delivered => "delivered",

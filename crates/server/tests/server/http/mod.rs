@@ -2,13 +2,13 @@
 
 mod attacks;
 mod classes;
+mod dashboard;
 mod documented;
 mod flow;
 mod hangs;
 mod history;
 mod limits;
 mod observable;
-mod page;
 mod queries;
 mod refusals;
 mod sequences;

@@ -162,26 +162,42 @@ fn without_durations(text: &str) -> String {
     lines.join("\n")
 }
 
-/// Removes the present timestamp from streams.
+/// Removes the present moment, and what is measured by it, from an answer and its streams.
 fn without_time(mut value: Value) -> Value {
-    let strip = |stream: &mut Value| stream.as_object_mut().map(|stream| stream.remove("timestamp"));
+    let strip = |object: &mut Value| {
+        let keys = ["timestamp", "now", "started", "lag", "store_bytes"];
+        object.as_object_mut().into_iter().for_each(|object| object.retain(|key, _| !keys.contains(&key.as_str())));
+    };
     strip(&mut value);
-    value["streams"].as_array_mut().into_iter().flatten().for_each(|stream| drop(strip(stream)));
+    if let Some(streams) = value.get_mut("streams").and_then(Value::as_array_mut) {
+        streams.iter_mut().for_each(strip);
+    }
     value
 }
 
 /// Returns everything that an observer reads, by role and path: status, headers and body.
 fn observe(server: &Server) -> BTreeMap<String, String> {
     let public =
-        ["/", "/status.js", "/status.css", "/healthz", "/readyz", "/openapi.json", "/v1/operator-key", "/none"];
-    let streams = ["", "/policy", "/questions", "/releases", "/releases?format=csv", "/releases?last=1", "/answers"];
+        ["/", "/app.js", "/app.css", "/icon.svg", "/healthz", "/readyz", "/openapi.json", "/v1/operator-key", "/none"];
+    let streams = [
+        "",
+        "/policy",
+        "/questions",
+        "/releases",
+        "/releases?format=csv",
+        "/releases?last=1",
+        "/answers",
+        "/alarms",
+        "/promise",
+        "/declaration",
+    ];
     let mut paths: Vec<String> = public.map(str::to_owned).into();
-    paths.push("/v1/streams".to_owned());
+    paths.extend(["/v1/streams", "/v1/token", "/v1/overview"].map(str::to_owned));
     for stream in ["rooms", "load"] {
         paths.extend(streams.iter().map(|path| format!("/v1/streams/{stream}{path}")));
     }
-    // Last, so it counts the requests before it.
-    paths.push("/metrics".to_owned());
+    // Last, so that they count the requests before them.
+    paths.extend(["/v1/operations", "/metrics"].map(str::to_owned));
     let mut observed = BTreeMap::new();
     for role in [None, Some(Role::Ingest), Some(Role::Analyst), Some(Role::Operator)] {
         for path in &paths {
@@ -189,9 +205,8 @@ fn observe(server: &Server) -> BTreeMap<String, String> {
             let body = match path.as_str() {
                 "/metrics" if status == 200 => without_durations(&text),
                 path if path.ends_with("csv") && status == 200 => columns_without_noise(&text),
-                "/v1/streams" | "/v1/streams/rooms" | "/v1/streams/load" => {
-                    without_time(serde_json::from_str(&text).unwrap()).to_string()
-                }
+                "/v1/streams" | "/v1/streams/rooms" | "/v1/streams/load" | "/v1/overview" | "/v1/token"
+                | "/v1/operations" => without_time(serde_json::from_str(&text).unwrap()).to_string(),
                 path if path.starts_with("/v1/") => without_noise(&serde_json::from_str(&text).unwrap()).to_string(),
                 _ => text.clone(),
             };
