@@ -11,6 +11,8 @@
 //! | `open` | opens the store, the marks and the keys |
 //! | `files` | limit of open files |
 
+#[cfg(feature = "lab")]
+mod advisor;
 pub(crate) mod backup;
 pub(crate) mod config;
 pub(crate) mod doctor;

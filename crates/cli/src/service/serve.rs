@@ -141,6 +141,10 @@ impl Prepared {
             client_header: config.client_header.clone(),
             limits,
             reload: None,
+            #[cfg(feature = "lab")]
+            advisor: Some(super::advisor::advisor()),
+            #[cfg(not(feature = "lab"))]
+            advisor: None,
         };
         Ok(Self { runtime, service, telemetry, listeners, address, settings })
     }

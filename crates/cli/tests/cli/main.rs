@@ -5,6 +5,7 @@ mod advise;
 mod audit;
 mod channel;
 mod crash;
+mod dashboard;
 mod demo;
 mod deploy;
 mod device;
