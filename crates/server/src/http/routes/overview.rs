@@ -8,7 +8,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as JsonValue, json};
-use tidegate::mechanisms::{Family, Output};
+use tidegate::mechanisms::Output;
 use tidegate::release::{Freshness, Release, Statistic};
 
 use super::records::{MAX_NUMBERS, NUMBER, domain_of, unreadable};
@@ -127,16 +127,13 @@ const fn shows(output: Output) -> &'static str {
     }
 }
 
-/// Seconds by which the release after this one is late, for streams that release at every tick.
+/// Seconds by which the release after this one is late, for streams of devices: when a curator publishes may depend on
+/// how many events it took.
 fn lag(declaration: &Declaration, last: LastRelease, now: u64) -> Option<u64> {
-    if declaration.spec.family() == Family::Scalar || declaration.backfill {
+    if declaration.is_curated() {
         return None;
     }
-    let (schedule, next) = (declaration.schedule(), last.timestamp.saturating_add(1));
-    let due = match declaration.is_curated() {
-        true => schedule.due_curated(next.saturating_add(declaration.lateness)),
-        false => schedule.due(next),
-    };
+    let due = declaration.schedule().due(last.timestamp.saturating_add(1));
     Some(now.saturating_sub(due) / 1_000)
 }
 
@@ -305,7 +302,7 @@ pub(in crate::http) fn schemas() -> JsonValue {
                         "timestamp": optional("integer"),
                         "last": optional("object"),
                         "lag": {
-                            "description": "Seconds by which the next release is late; null where that is not known.",
+                            "description": "Seconds by which the next release is late; null for curated streams.",
                             "type": ["integer", "null"],
                         },
                         "budget_left": optional("number"),
