@@ -174,6 +174,7 @@ impl StreamHandle {
             }
             changed
         });
+        self.digest_of_other();
         self.refresh(&*tools.store, is_outdated);
         Ok(())
     }
