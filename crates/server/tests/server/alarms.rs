@@ -112,7 +112,7 @@ fn an_active_alarm_stays_listed_behind_many_alarms() {
 fn a_stream_that_was_taken_over_shows_no_old_budget() {
     let store = published(&declaration(&[], 1), Vec::new());
     let service = start(&store);
-    wait_for(&service, |listed| listed.last.is_some() && listed.budget_left.is_some());
+    wait_for(&service, |listed| listed.is_driven && listed.budget_left.is_some());
     let later = now() + 600_000;
     store.lease("visits", "other", later, later + 600_000).unwrap().unwrap();
     wait_for(&service, |listed| !listed.is_driven && !listed.has_problem && listed.budget_left.is_none());
