@@ -138,7 +138,8 @@ fn forget_kept_records(server: &Postgres) {
     server.execute(
         "ALTER TABLE tidegate.streams RENAME COLUMN answers TO said;
          ALTER TABLE tidegate.streams DROP COLUMN releases_kept, DROP COLUMN answers_kept;
-         DROP INDEX tidegate.events_of_monitors; DROP TABLE tidegate.acknowledgements; DROP TABLE tidegate.members; DROP TABLE tidegate.registries",
+         DROP INDEX tidegate.events_of_monitors; DROP TABLE tidegate.acknowledgements;
+         DROP TABLE tidegate.members; DROP TABLE tidegate.registries",
     );
 }
 
