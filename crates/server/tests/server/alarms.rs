@@ -46,7 +46,7 @@ fn published(declaration: &Declaration, bodies: Vec<String>) -> Arc<Model> {
 
 fn start(store: &Arc<Model>) -> Arc<Service> {
     let (store, marks) = (Arc::clone(store) as Arc<dyn Store>, Arc::new(Marks::default()));
-    let tools = Tools { store, marks, key: None, holder: "own".to_owned(), lease: 60_000 };
+    let tools = Tools { store, marks, key: None, holder: "own".to_owned(), lease: 4_000 };
     let (signer, clock) = (SigningKey::from_bytes(&[7; 32]), BootClock::new().unwrap());
     Service::start(tools, ServiceSettings { queue: 64, signer, clock }, &[], Arc::new(Nobody)).unwrap()
 }
