@@ -1,17 +1,20 @@
 //! [`Alarm`]s of a stream's monitors, from its published answers, and their acknowledgement by operators.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
 use super::{Service, now};
-use crate::store::{Acknowledgement, Record, RecordFilter, RecordKind, Store, StoreError};
+use crate::store::{Acknowledgement, Record, Store, StoreError};
 
-/// How many of the last answers alarms are looked for in.
-pub const ALARM_HISTORY: u64 = 5_000;
+/// Most alarms of a stream that are listed, besides those that are active.
+pub const ALARM_HISTORY: usize = 2_500;
 
-/// Most answers that are read at once.
-const PAGE: usize = 1_000;
+/// Most events that are read at once: a beginning and an end for each alarm.
+const PAGE: usize = 2 * ALARM_HISTORY;
+
+/// Most earlier pages in which the beginning of an active event is looked for.
+const EARLIER: usize = 20;
 
 /// The beginning of a monitor's event, and what became of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -55,30 +58,45 @@ struct Said {
     event: Option<String>,
 }
 
-/// Alarms among the last [`ALARM_HISTORY`] answers of a stream.
-#[derive(Debug, Default)]
+impl Said {
+    /// Returns the monitor of an event, and whether the event began.
+    fn read(record: &Record) -> Option<(String, bool)> {
+        let said: Self = serde_json::from_str(&record.body).ok()?;
+        Some((said.monitor?, said.event? == STARTED))
+    }
+}
+
+/// The last [`ALARM_HISTORY`] alarms of a stream, and those before them that are active.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Alarms {
-    /// Number of the last answer that was read.
+    /// Number of the last event that was read.
     read: u64,
     alarms: VecDeque<Alarm>,
 }
 
 impl Alarms {
-    /// Reads the answers since the last time.
-    pub(super) fn update(&mut self, store: &dyn Store, stream: &str) -> Result<(), StoreError> {
-        if self.read == 0 {
-            self.read = store.latest(stream, RecordKind::Answer, ALARM_HISTORY)?;
+    /// Reads the events since the last time, and all acknowledgements. Only events of `declared` monitors are active,
+    /// and those before the timestamp `first_kept` are gone.
+    pub(super) fn update(
+        &mut self,
+        store: &dyn Store,
+        stream: &str,
+        declared: &[String],
+        first_kept: u64,
+    ) -> Result<(), StoreError> {
+        let new = store.events(stream, self.read, u64::MAX, PAGE)?;
+        if new.len() >= PAGE {
+            self.alarms = active_before(store, stream, declared, &new)?;
         }
-        loop {
-            let filter = RecordFilter { after: self.read, limit: PAGE, ..RecordFilter::default() };
-            let records = store.records(stream, RecordKind::Answer, &filter)?;
-            records.iter().for_each(|record| self.take(record));
-            if records.len() < PAGE {
-                break;
-            }
-        }
-        let first = self.read.saturating_sub(ALARM_HISTORY);
-        self.alarms.retain(|alarm| alarm.number > first || alarm.ended.is_none());
+        new.iter().rev().for_each(|record| self.take(record));
+        self.keep_only(declared);
+        self.alarms.retain(|alarm| alarm.timestamp >= first_kept);
+        let mut excess = self.alarms.len().saturating_sub(ALARM_HISTORY);
+        self.alarms.retain(|alarm| {
+            let is_kept = excess == 0 || alarm.ended.is_none();
+            excess -= usize::from(!is_kept);
+            is_kept
+        });
         let Some(first) = self.alarms.front().map(|alarm| alarm.number) else { return Ok(()) };
         let found = store.acknowledgements(stream, first)?;
         let mut found: BTreeMap<u64, Acknowledgement> = found.into_iter().map(|found| (found.number, found)).collect();
@@ -91,24 +109,25 @@ impl Alarms {
 
     fn take(&mut self, record: &Record) {
         self.read = record.number;
-        let Ok(Said { monitor: Some(monitor), event: Some(event) }) = serde_json::from_str(&record.body) else {
-            return;
-        };
+        let Some((monitor, started)) = Said::read(record) else { return };
         // An event that begins again has ended: a monitor was declared anew.
         let open = self.alarms.iter_mut().rev().find(|alarm| alarm.monitor == monitor && alarm.ended.is_none());
         if let Some(open) = open {
             (open.ended, open.ended_number) = (Some(record.timestamp), Some(record.number));
         }
-        if event == STARTED {
-            let (number, timestamp) = (record.number, record.timestamp);
-            let alarm = Alarm { number, timestamp, monitor, ended: None, ended_number: None, acknowledged: None };
-            self.alarms.push_back(alarm);
+        if started {
+            self.alarms.push_back(Alarm::begun(record, monitor));
         }
     }
 
-    /// Ends the events of monitors that are not declared any more.
-    pub(super) fn keep_only(&mut self, declared: &[String]) {
+    /// Drops the active events of monitors that are not declared any more.
+    fn keep_only(&mut self, declared: &[String]) {
         self.alarms.retain(|alarm| alarm.ended.is_some() || declared.contains(&alarm.monitor));
+    }
+
+    /// Returns them, the latest first.
+    pub(super) fn latest_first(&self) -> Vec<Alarm> {
+        self.alarms.iter().rev().cloned().collect()
     }
 
     pub(super) fn counts(&self) -> AlarmCounts {
@@ -119,35 +138,73 @@ impl Alarms {
     }
 }
 
+impl Alarm {
+    fn begun(record: &Record, monitor: String) -> Self {
+        let (number, timestamp) = (record.number, record.timestamp);
+        Self { number, timestamp, monitor, ended: None, ended_number: None, acknowledged: None }
+    }
+}
+
+/// Looks for active events that began before a page of later ones, the latest first.
+fn active_before(
+    store: &dyn Store,
+    stream: &str,
+    declared: &[String],
+    page: &[Record],
+) -> Result<VecDeque<Alarm>, StoreError> {
+    let mut silent: BTreeSet<&str> = declared.iter().map(String::as_str).collect();
+    let mut found = VecDeque::new();
+    let mut before = u64::MAX;
+    let mut look = |page: &[Record], earlier: bool| {
+        for record in page {
+            if let Some((monitor, started)) = Said::read(record)
+                && silent.remove(&*monitor)
+                && started
+                && earlier
+            {
+                found.push_front(Alarm::begun(record, monitor));
+            }
+        }
+        before = page.last().map_or(before, |record| record.number);
+        (before, silent.is_empty() || page.len() < PAGE)
+    };
+    let (mut before, mut done) = look(page, false);
+    for _ in 0..EARLIER {
+        if done {
+            break;
+        }
+        (before, done) = look(&store.events(stream, 0, before, PAGE)?, true);
+    }
+    Ok(found)
+}
+
 /// Word for the beginning of an event, in an answer.
 const STARTED: &str = "started";
 
 impl Service {
-    /// Returns the alarms among the last [`ALARM_HISTORY`] answers of a stream, the latest first. Blocks.
+    /// Returns the last [`ALARM_HISTORY`] alarms of a stream and those that are active, the latest first. Blocks.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// [`StoreError::NoStream`], and errors of the store.
     pub fn alarms(&self, stream: &str) -> Result<Vec<Alarm>, StoreError> {
-        let mut alarms = Alarms::default();
-        alarms.update(&*self.tools.store, stream)?;
-        Ok(alarms.alarms.into_iter().rev().collect())
+        let handle = self.handle(stream).ok_or_else(|| StoreError::NoStream(stream.to_owned()))?;
+        handle.refresh_alarms(&*self.tools.store)?;
+        Ok(handle.alarms())
     }
 
-    /// Acknowledges an alarm for an operator, unless that was done before. `None` if there is no such alarm among the
-    /// last [`ALARM_HISTORY`] answers. Blocks.
+    /// Acknowledges an alarm for an operator, unless that was done before. `None` if no such [alarm](Self::alarms) is
+    /// listed. Blocks.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// [`StoreError::NoStream`], and errors of the store.
     pub fn acknowledge(&self, stream: &str, number: u64, by: &str) -> Result<Option<Alarm>, StoreError> {
-        let Some(mut alarm) = self.alarms(stream)?.into_iter().find(|alarm| alarm.number == number) else {
+        if !self.alarms(stream)?.iter().any(|alarm| alarm.number == number) {
             return Ok(None);
-        };
-        let new = Acknowledgement { number, by: by.to_owned(), at: now() / 1_000 };
-        let Some(Acknowledgement { by, at, .. }) = self.tools.store.acknowledge(stream, &new)? else { return Ok(None) };
-        alarm.acknowledged = Some(Acknowledged { by, at });
-        if let Some(handle) = self.handle(stream) {
-            handle.refresh_alarms(&*self.tools.store)?;
         }
-        Ok(Some(alarm))
+        let new = Acknowledgement { number, by: by.to_owned(), at: now() / 1_000 };
+        if self.tools.store.acknowledge(stream, &new)?.is_none() {
+            return Ok(None);
+        }
+        Ok(self.alarms(stream)?.into_iter().find(|alarm| alarm.number == number))
     }
 }

@@ -9,10 +9,10 @@ use std::sync::{Arc, PoisonError};
 use serde::{Deserialize, Serialize};
 use tidegate::release::Freshness;
 
-use super::alarms::{AlarmCounts, Alarms};
+use super::alarms::{Alarm, AlarmCounts, Alarms};
 use super::handle::{StreamHandle, lock};
 use super::{STALLED, Service};
-use crate::driver::{DriverEvent, SuspicionKind};
+use crate::driver::{Driver, DriverEvent, SuspicionKind};
 use crate::store::{RecordFilter, RecordKind, Status, Store, StoreError};
 use crate::stream::Declaration;
 
@@ -42,7 +42,7 @@ pub struct Listed {
     pub has_problem: bool,
     /// The last published release.
     pub last: Option<LastRelease>,
-    /// Share of the window's budget that is left.
+    /// Share of the window's budget that is left; `None` where this process does not know it.
     pub budget_left: Option<f64>,
     /// Alarms; `None` for a stream without monitors.
     pub alarms: Option<AlarmCounts>,
@@ -77,7 +77,7 @@ impl Digest {
                     self.outdated |= std::mem::take(&mut self.said);
                 }
                 // It was committed before this driver was opened.
-                None => self.outdated = true,
+                None => (self.left, self.outdated) = (None, true),
             },
             _ => {}
         }
@@ -93,48 +93,75 @@ struct Stored {
 }
 
 impl StreamHandle {
-    /// Takes in the events of its driver.
-    pub(super) fn digest_events(&self, events: &[DriverEvent], opened: bool, left: Option<f64>) {
+    /// Takes in the events of its driver, which was perhaps opened just now.
+    pub(super) fn digest_events(&self, events: &[DriverEvent], opened: bool, driver: &Driver) {
+        if !opened && events.is_empty() {
+            return;
+        }
+        // Where all that is committed is published, the ledger tells no more than the releases.
+        let is_settled = driver.published() == driver.version();
+        let left = if is_settled { driver.budget_left() } else { None };
         let mut digest = lock(&self.digest);
         if opened {
             (digest.next, digest.outdated) = (None, true);
-            digest.left = left;
         }
         events.iter().for_each(|event| digest.note(event));
+        if is_settled {
+            digest.left = left;
+        }
     }
 
-    /// Reads from the store what the events did not tell.
-    pub(super) fn refresh(&self, store: &dyn Store, is_outdated: bool) -> Result<(), StoreError> {
+    /// Forgets what only the driver of the stream knows: another process drives it.
+    pub(super) fn digest_of_other(&self) {
         let mut digest = lock(&self.digest);
-        if !is_outdated && !digest.outdated {
-            return Ok(());
+        (digest.left, digest.next) = (None, None);
+    }
+
+    /// Reads from the store what the events did not tell. An error is logged, and the next turn tries again: nothing
+    /// depends on a list.
+    pub(super) fn refresh(&self, store: &dyn Store, is_outdated: bool) {
+        if is_outdated || lock(&self.digest).outdated {
+            let watches = lock(&self.view).declaration.has_monitors();
+            let alarms = || if watches { self.refresh_alarms(store) } else { Ok(()) };
+            let refreshed = self.refresh_last(store).and_then(|()| alarms());
+            match refreshed {
+                Ok(()) => lock(&self.digest).outdated = false,
+                Err(error) => tracing::warn!(stream = &*self.name, %error, "the list shows an earlier release"),
+            }
         }
-        let declaration = Arc::clone(&lock(&self.view).declaration);
+    }
+
+    fn refresh_last(&self, store: &dyn Store) -> Result<(), StoreError> {
+        let schedule = lock(&self.view).declaration.schedule();
         let after = store.latest(&self.name, RecordKind::Release, 1)?;
         let filter = RecordFilter { after, ..RecordFilter::default() };
-        if let Some(record) = store.records(&self.name, RecordKind::Release, &filter)?.pop() {
-            let stored: Stored = serde_json::from_str(&record.body)
-                .map_err(|error| StoreError::Damaged(format!("a release of {} cannot be read: {error}", self.name)))?;
-            let (timestamp, through) = (record.timestamp, declaration.schedule().ends(record.timestamp) / 1_000);
-            let Stored { freshness, suspicious } = stored;
-            digest.last = Some(LastRelease { timestamp, through, freshness, suspicious: !suspicious.is_empty() });
-        }
-        let monitors = declaration.monitors();
-        if !monitors.is_empty() {
-            digest.alarms.update(store, &self.name)?;
-            digest.alarms.keep_only(&monitors);
-        }
-        digest.outdated = false;
+        let Some(record) = store.records(&self.name, RecordKind::Release, &filter)?.pop() else { return Ok(()) };
+        let Stored { freshness, suspicious } = serde_json::from_str(&record.body)
+            .map_err(|error| StoreError::Damaged(format!("a release of {} cannot be read: {error}", self.name)))?;
+        let (timestamp, through) = (record.timestamp, schedule.ends(record.timestamp) / 1_000);
+        let last = LastRelease { timestamp, through, freshness, suspicious: !suspicious.is_empty() };
+        lock(&self.digest).last = Some(last);
         Ok(())
     }
 
-    /// Reads alarms and acknowledgements from the store.
+    /// Reads alarms and acknowledgements from the store, one reader at a time. The digest is not locked meanwhile: a
+    /// store that hangs must not stop a list.
     pub(super) fn refresh_alarms(&self, store: &dyn Store) -> Result<(), StoreError> {
-        let monitors = lock(&self.view).declaration.monitors();
-        let mut digest = lock(&self.digest);
-        digest.alarms.update(store, &self.name)?;
-        digest.alarms.keep_only(&monitors);
+        let _turn = lock(&self.refreshing);
+        let declaration = Arc::clone(&lock(&self.view).declaration);
+        let (mut alarms, released) = {
+            let digest = lock(&self.digest);
+            (digest.alarms.clone(), digest.last.map(|last| last.timestamp))
+        };
+        let first_kept = released.and_then(|last| declaration.retention.first_kept(declaration.tick, last));
+        alarms.update(store, &self.name, &declaration.monitors(), first_kept.unwrap_or(0))?;
+        lock(&self.digest).alarms = alarms;
         Ok(())
+    }
+
+    /// Returns the alarms of the digest, the latest first.
+    pub(super) fn alarms(&self) -> Vec<Alarm> {
+        lock(&self.digest).alarms.latest_first()
     }
 }
 

@@ -26,8 +26,10 @@ pub(super) struct StreamHandle {
     pub(super) issuing: Option<Arc<Issuing>>,
     pub(super) view: Mutex<View>,
     pub(super) change: watch::Sender<Change>,
-    /// Never locked while `view` is.
+    /// Never locked while `view` is, nor while the store is read.
     pub(super) digest: Mutex<Digest>,
+    /// The turn to read alarms for the digest.
+    pub(super) refreshing: Mutex<()>,
     /// Set when the declaration has changed, so the driver must be opened again.
     reopen: AtomicBool,
 }
@@ -87,6 +89,7 @@ impl StreamHandle {
             change: watch::Sender::new(Change { round: found.version, published: found.published }),
             reopen: AtomicBool::new(false),
             digest: Mutex::default(),
+            refreshing: Mutex::default(),
             view: Mutex::new(View {
                 questions: Admission::all(&found.open, &Arc::default(), &declaration),
                 declaration: Arc::new(declaration),
@@ -180,6 +183,8 @@ impl StreamHandle {
             }
             changed
         });
-        Ok(self.refresh(&*tools.store, is_outdated)?)
+        self.digest_of_other();
+        self.refresh(&*tools.store, is_outdated);
+        Ok(())
     }
 }

@@ -52,9 +52,9 @@ fn show(
     let shown = outcome.and_then(|report| {
         report.events.iter().for_each(|event| observer.driver_event(&handle.name, event));
         if let Some(driver) = &turn.driver {
-            handle.digest_events(&report.events, opened, driver.budget_left());
+            handle.digest_events(&report.events, opened, driver);
             handle.show_driver(driver, opened, tools)?;
-            handle.refresh(&*tools.store, false)?;
+            handle.refresh(&*tools.store, false);
         }
         Ok(report.wake)
     });

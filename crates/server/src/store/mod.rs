@@ -223,6 +223,12 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// [`StoreError::NoStream`].
     fn latest(&self, stream: &str, kind: RecordKind, later: u64) -> Result<u64, StoreError>;
 
+    /// Returns the last published events of monitors whose numbers lie between two others, the latest first.
+    ///
+    /// # Errors
+    /// [`StoreError::NoStream`].
+    fn events(&self, stream: &str, after: u64, before: u64, limit: usize) -> Result<Vec<Record>, StoreError>;
+
     /// Acknowledges a published answer. Returns the acknowledgement that is stored, which may be an earlier one; `None`
     /// where there is no such answer.
     ///

@@ -38,6 +38,8 @@ struct Dialect {
     small: &'static str,
     flag: &'static str,
     bytes: &'static str,
+    /// Function that finds a text in another.
+    find: &'static str,
     /// Options after a table.
     options: &'static str,
 }
@@ -50,6 +52,7 @@ const SQLITE: Dialect = Dialect {
     small: "INTEGER",
     flag: "INTEGER",
     bytes: "BLOB",
+    find: "instr",
     options: " STRICT",
 };
 
@@ -61,6 +64,7 @@ const POSTGRES_DIALECT: Dialect = Dialect {
     small: "SMALLINT",
     flag: "BOOLEAN",
     bytes: "BYTEA",
+    find: "strpos",
     options: "",
 };
 
@@ -196,7 +200,7 @@ CREATE INDEX members_by_change ON {schema}members (stream, number);
 CREATE INDEX members_by_end ON {schema}members (stream, forgotten_at);
 ";
 
-/// Acknowledgements of alarms: version 4 of SQLite, and 5 of PostgreSQL.
+/// Acknowledgements of alarms, and an index of monitors' events: version 4 of SQLite, and 5 of PostgreSQL.
 const ACKNOWLEDGEMENTS: &str = "
 CREATE TABLE {schema}acknowledgements (
     stream {integer} NOT NULL REFERENCES {schema}streams (number),
@@ -206,6 +210,8 @@ CREATE TABLE {schema}acknowledgements (
     sum {integer} NOT NULL,
     PRIMARY KEY (stream, number)
 ){options};
+CREATE INDEX events_of_monitors ON {schema}records (stream, number)
+WHERE kind = 1 AND {find}(body, ',\"monitor\":\"') > 0;
 ";
 
 impl Dialect {
@@ -219,6 +225,7 @@ impl Dialect {
             ("{small}", self.small),
             ("{flag}", self.flag),
             ("{bytes}", self.bytes),
+            ("{find}", self.find),
             ("{options}", self.options),
         ]
         .iter()

@@ -1,6 +1,7 @@
 //! Tests of the service on real and simulated stores.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod alarms;
 mod clock;
 mod folder;
 mod history;

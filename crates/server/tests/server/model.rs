@@ -456,6 +456,13 @@ impl Store for Model {
         Ok(self.records(stream, kind, &all)?.iter().rev().nth(later).map_or(0, |record| record.number))
     }
 
+    fn events(&self, stream: &str, after: u64, before: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
+        let all = RecordFilter { after, limit: usize::MAX, ..RecordFilter::default() };
+        let mut found = self.records(stream, RecordKind::Answer, &all)?;
+        found.retain(|record| record.number < before && record.body.contains(",\"monitor\":\""));
+        Ok(found.into_iter().rev().take(limit).collect())
+    }
+
     fn acknowledge(&self, stream: &str, new: &Acknowledgement) -> Result<Option<Acknowledgement>, StoreError> {
         self.change("acknowledge", stream, |kept| {
             let published = kept.stream.published;

@@ -18,7 +18,7 @@ use crate::model::{Model, Outcome};
 use crate::store::TestFolder;
 
 #[derive(Debug)]
-struct Nobody;
+pub(crate) struct Nobody;
 
 impl Observer for Nobody {
     fn driver_event(&self, _: &str, _: &DriverEvent) {}
@@ -46,7 +46,7 @@ fn start(store: Arc<dyn Store>, marks: Arc<dyn HighWater>, names: &[&str]) -> Ar
 }
 
 /// Longest wait for something that comes.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits until a stream looks like that.
 fn wait_for(service: &Service, stream: &str, is_it: impl Fn(&Overview) -> bool) -> Overview {

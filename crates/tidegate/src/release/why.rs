@@ -6,6 +6,8 @@
 //! these, as every decision of a mechanism is. So the loss is that of the release (post-processing, Dwork and Roth
 //! 2014, proposition 2.1). What a mechanism draws and does not publish, such as a noisy threshold, is never in it.
 
+use std::collections::BTreeMap;
+
 use serde::de::Error as _;
 use serde::ser::{Error as _, SerializeStruct as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -106,7 +108,13 @@ pub struct Paid {
     /// Class whose members were asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<u32>,
+    /// Number of classes whose members were asked, each with this amount, where there are too many to list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub classes: Option<usize>,
 }
+
+/// Most classes of which each is listed.
+const MAX_CLASSES: usize = 64;
 
 /// What budget was spent for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,14 +131,24 @@ pub enum Purpose {
 impl Paid {
     /// A curator's spend, of everyone.
     pub(crate) const fn by_curator(purpose: Purpose, epsilon: Epsilon) -> Self {
-        Self { purpose, epsilon, share: 1.0, questions: 1, oracle: None, reports: None, class: None }
+        Self { purpose, epsilon, share: 1.0, questions: 1, oracle: None, reports: None, class: None, classes: None }
     }
 
-    /// A curator's spends, by class.
+    /// A curator's spends, by class. Of many classes, those that spend the same amount are counted.
     pub(crate) fn by_class(purpose: Purpose, spends: &[(u32, Epsilon)]) -> Vec<Self> {
-        let asked =
-            |(class, epsilon): &(u32, Epsilon)| Self { class: Some(*class), ..Self::by_curator(purpose, *epsilon) };
-        spends.iter().map(asked).collect()
+        if spends.len() <= MAX_CLASSES {
+            let of_one = |&(class, epsilon): &(u32, Epsilon)| {
+                let class = Some(class);
+                Self { class, ..Self::by_curator(purpose, epsilon) }
+            };
+            return spends.iter().map(of_one).collect();
+        }
+        let mut by_amount: BTreeMap<u64, (Epsilon, usize)> = BTreeMap::new();
+        for (_, epsilon) in spends {
+            by_amount.entry(epsilon.units()).or_insert((*epsilon, 0)).1 += 1;
+        }
+        let of_many = |(epsilon, count)| Self { classes: Some(count), ..Self::by_curator(purpose, epsilon) };
+        by_amount.into_values().map(of_many).collect()
     }
 
     /// A question to the devices of a cohort.
@@ -142,7 +160,7 @@ impl Paid {
         reports: u64,
     ) -> Self {
         let (share, oracle, reports) = (cohort.share(), Some(oracle), Some(reports));
-        Self { purpose, epsilon, share, questions: 1, oracle, reports, class: None }
+        Self { purpose, epsilon, share, questions: 1, oracle, reports, class: None, classes: None }
     }
 }
 
@@ -268,6 +286,17 @@ mod tests {
         }
         let own = release(Spent::Nothing, Freshness::Fresh).because(Why::new(Reason::First));
         assert_eq!(own.clone().explained(Some(Reason::Held)), own);
+    }
+
+    #[test]
+    fn many_classes_are_counted_by_amount() {
+        let (low, high): (Epsilon, Epsilon) = ("0.25".parse().unwrap(), "0.5".parse().unwrap());
+        let spends = |count: u32| Spent::by_class((0..count).map(|class| (class, if class == 7 { high } else { low })));
+        let asked = |count| release(spends(count), Freshness::Fresh).explained(None).why.unwrap().asked;
+        let few = asked(64);
+        assert_eq!((few.len(), few[7].class, few[7].epsilon, few[7].classes), (64, Some(7), high, None));
+        let many: Vec<_> = asked(65_535).iter().map(|paid| (paid.epsilon, paid.class, paid.classes)).collect();
+        assert_eq!(many, [(low, None, Some(65_534)), (high, None, Some(1))]);
     }
 
     #[test]

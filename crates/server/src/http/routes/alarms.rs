@@ -55,13 +55,22 @@ fn view(alarm: &Alarm, declaration: &Declaration) -> Answer<JsonValue> {
     Ok(view)
 }
 
-async fn alarms(State(app): Shared, Name(name): Name, Params(page): Params<Page>) -> Answer<Json<JsonValue>> {
+/// Memory that an alarm takes while it is read and written.
+const ALARM: usize = 512;
+
+async fn alarms(
+    State(app): Shared,
+    Extension(identity): Extension<Identity>,
+    Name(name): Name,
+    Params(page): Params<Page>,
+) -> Answer<Json<JsonValue>> {
     let (most, usual) = LIMITS;
     let limit = page.limit.unwrap_or(usual);
     if !(1..=most).contains(&limit) {
         return Err(Problem::bad("parameter", format!("limit: 1 to {most}")));
     }
     let declaration = app.overview(&name)?.declaration;
+    let _memory = app.memory(&identity, ALARM_HISTORY * ALARM)?;
     let stream = name.clone();
     let mut found = app.blocking(move |app| app.service.alarms(&stream)).await??;
     found.truncate(limit);
@@ -75,11 +84,12 @@ async fn acknowledge(
     path: Result<Path<(String, u64)>, PathRejection>,
 ) -> Answer<Json<JsonValue>> {
     let no_alarm = || {
-        let message = format!("there is no such alarm among the last {ALARM_HISTORY} answers of this stream");
+        let message = format!("there is no such alarm among the last {ALARM_HISTORY} of this stream");
         Problem::new(StatusCode::NOT_FOUND, "no_alarm", message)
     };
     let Path((name, number)) = path.map_err(|_| no_alarm())?;
     let declaration = app.overview(&name)?.declaration;
+    let _memory = app.memory(&identity, ALARM_HISTORY * ALARM)?;
     let by = identity.token.as_ref().map_or_else(String::new, |token| token.entry.name.clone());
     let stream = name.clone();
     let alarm = app.blocking(move |app| app.service.acknowledge(&stream, number, &by)).await??;

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
+use axum::http::header;
+use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as JsonValue, json};
-use tidegate::mechanisms::{Family, Output};
+use tidegate::mechanisms::Output;
 use tidegate::release::{Freshness, Release, Statistic};
 
 use super::records::{MAX_NUMBERS, NUMBER, domain_of, unreadable};
@@ -79,6 +81,14 @@ struct Page {
     limit: Option<usize>,
 }
 
+/// A page of the list.
+#[derive(Serialize)]
+struct Rows<'a> {
+    now: f64,
+    streams: Vec<Row<'a>>,
+    next: Option<&'a str>,
+}
+
 /// A stream of the list.
 #[derive(Serialize)]
 struct Row<'a> {
@@ -117,16 +127,13 @@ const fn shows(output: Output) -> &'static str {
     }
 }
 
-/// Seconds by which the release after this one is late, for streams that release at every tick.
+/// Seconds by which the release after this one is late, for streams of devices: when a curator publishes may depend on
+/// how many events it took.
 fn lag(declaration: &Declaration, last: LastRelease, now: u64) -> Option<u64> {
-    if declaration.spec.family() == Family::Scalar || declaration.backfill {
+    if declaration.is_curated() {
         return None;
     }
-    let (schedule, next) = (declaration.schedule(), last.timestamp.saturating_add(1));
-    let due = match declaration.is_curated() {
-        true => schedule.due_curated(next.saturating_add(declaration.lateness)),
-        false => schedule.due(next),
-    };
+    let due = declaration.schedule().due(last.timestamp.saturating_add(1));
     Some(now.saturating_sub(due) / 1_000)
 }
 
@@ -151,7 +158,7 @@ fn row(listed: &Listed, now: u64) -> Row<'_> {
     }
 }
 
-async fn overview(State(app): Shared, Params(page): Params<Page>) -> Answer<Json<JsonValue>> {
+async fn overview(State(app): Shared, Params(page): Params<Page>) -> Answer<Response> {
     let limit = page.limit.unwrap_or(MAX_STREAMS);
     if !(1..=MAX_STREAMS).contains(&limit) {
         return Err(Problem::bad("parameter", format!("limit: 1 to {MAX_STREAMS}")));
@@ -160,11 +167,12 @@ async fn overview(State(app): Shared, Params(page): Params<Page>) -> Answer<Json
     let written = app.computing(move || {
         let listed = own.service.list(&page.after, limit);
         let now = now();
-        let next = listed.last().filter(|_| listed.len() == limit).map(|last| last.declaration.name.clone());
-        let rows: Vec<Row<'_>> = listed.iter().map(|listed| row(listed, now)).collect();
-        serde_json::to_value(&rows).map(|rows| json!({ "now": seconds(), "streams": rows, "next": next }))
+        let next = listed.last().filter(|_| listed.len() == limit).map(|last| &*last.declaration.name);
+        let streams = listed.iter().map(|listed| row(listed, now)).collect();
+        serde_json::to_vec(&Rows { now: seconds(), streams, next })
     });
-    Ok(Json(written.await?.map_err(unreadable)?))
+    let written = written.await?.map_err(unreadable)?;
+    Ok(([(header::CONTENT_TYPE, "application/json")], written).into_response())
 }
 
 #[derive(Debug, Deserialize)]
@@ -294,7 +302,7 @@ pub(in crate::http) fn schemas() -> JsonValue {
                         "timestamp": optional("integer"),
                         "last": optional("object"),
                         "lag": {
-                            "description": "Seconds by which the next release is late; null where that is not known.",
+                            "description": "Seconds by which the next release is late; null for curated streams.",
                             "type": ["integer", "null"],
                         },
                         "budget_left": optional("number"),

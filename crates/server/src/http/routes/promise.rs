@@ -20,7 +20,8 @@ use crate::http::middleware::Identity;
 use crate::http::problem::{Answer, Problem};
 use crate::http::request::{Name, Params, Shared};
 use crate::http::route::{Route, object, parameter};
-use crate::store::{RecordFilter, RecordKind};
+use crate::service::Overview;
+use crate::store::{Record, RecordFilter, RecordKind};
 use crate::stream::Declaration;
 
 /// Most timestamps of a history, and as many as are returned unless told otherwise.
@@ -142,6 +143,20 @@ fn share(spent: &Spent, class: Option<u32>, division: Division, epsilon: Epsilon
     }
 }
 
+/// Returns the timestamp from which on the releases of all timestamps are among these records: zero where there is
+/// none before them. The retention deletes the oldest ones, and a restored backup leaves out numbers.
+fn known_since(records: &[Record]) -> Option<u64> {
+    let follows = |pair: &[Record]| pair[1].number == pair[0].number + 1;
+    let begins = records.windows(2).rposition(|pair| !follows(pair)).map_or(0, |place| place + 1);
+    let first = records.get(begins)?;
+    Some(if first.number == 1 { 0 } else { first.timestamp })
+}
+
+/// Whether all releases of the window that ends with a timestamp are known.
+fn is_complete(known_since: u64, timestamp: u64, window: Option<u64>) -> bool {
+    known_since == 0 || window.is_some_and(|window| timestamp.saturating_sub(known_since) >= window - 1)
+}
+
 /// Adds up the spends of windows, of which there is one entry for each release in the order of time. `last` is how many
 /// of the latest are returned.
 fn account(spends: &[(u64, f64)], window: Option<u64>, last: usize, complete: bool) -> Account {
@@ -181,7 +196,7 @@ async fn promise(
     if !(1..=most).contains(&last) {
         return Err(Problem::bad("parameter", format!("last: 1 to {most}")));
     }
-    let declaration = app.overview(&name)?.declaration;
+    let Overview { declaration, published, .. } = app.overview(&name)?;
     let domain = domain_of(&declaration)?.max(1);
     // The whole window before the first entry, as far as an answer may read.
     let window = length(declaration.spec.window()).unwrap_or(u64::MAX);
@@ -189,7 +204,7 @@ async fn promise(
     let limit = wanted.min(MAX_RECORDS).min((MAX_NUMBERS / domain).max(1));
     let memory = app.memory(&identity, limit * domain * NUMBER)?;
     let made = app.blocking(move |app| {
-        let made = promised(app, &declaration, limit, last, window);
+        let made = promised(app, &declaration, limit, last, published == 0);
         drop(memory);
         made
     });
@@ -202,7 +217,7 @@ struct Stored {
     spent: Spent,
 }
 
-fn promised(app: &App, declaration: &Declaration, limit: usize, last: usize, window: u64) -> Answer<JsonValue> {
+fn promised(app: &App, declaration: &Declaration, limit: usize, last: usize, is_new: bool) -> Answer<JsonValue> {
     let (name, spec) = (&declaration.name, &declaration.spec);
     let budgets = declaration.new_stream().map_err(unreadable)?.budgets(0);
     let division = Division::of(spec, &budgets);
@@ -223,18 +238,21 @@ fn promised(app: &App, declaration: &Declaration, limit: usize, last: usize, win
         let after = app.latest(name, RecordKind::Release, limit as u64)?;
         let filter = RecordFilter { after, limit, ..RecordFilter::default() };
         let records = app.records(name, RecordKind::Release, &filter)?;
-        let read = |record: &crate::store::Record| {
+        let read = |record: &Record| {
             serde_json::from_str::<Stored>(&record.body).map(|stored| (record.timestamp, stored.spent))
         };
         let spends: Vec<(u64, Spent)> = records.iter().map(read).collect::<Result<_, _>>().map_err(unreadable)?;
-        let shown = spends.len().saturating_sub(last);
-        // All that there is, or a whole window before what is shown.
-        let complete = after == 0
-            || spends.get(shown).zip(spends.first()).is_some_and(|(shown, first)| shown.0 - first.0 >= window - 1);
+        let shown = spends.get(spends.len().saturating_sub(last)).map(|(timestamp, _)| *timestamp);
+        let since = known_since(&records);
         for (class, budget) in (0..).zip(&budgets) {
             let class = budget.class.as_ref().map(|_| class);
             let spent = spends.iter().map(|(at, spent)| (*at, share(spent, class, division, budget.epsilon)));
-            let account = account(&spent.collect::<Vec<_>>(), length(budget.window), last, complete);
+            let window = length(budget.window);
+            let complete = match since.zip(shown) {
+                Some((since, shown)) => is_complete(since, shown, window),
+                None => is_new,
+            };
+            let account = account(&spent.collect::<Vec<_>>(), window, last, complete);
             accounts.push(Account { class: budget.class.clone(), ..account });
         }
     }
@@ -319,6 +337,25 @@ mod tests {
         // Nothing comes back without a window.
         assert_eq!(lefts(&account(&spends, None, 2, true)), (vec![0.25, 0.0], vec![0.0]));
         assert_eq!(account(&[], Some(2), 3, true).next[0], Left { timestamp: 0, left: 1.0 });
+    }
+
+    #[test]
+    fn deleted_releases_leave_a_window_incomplete() {
+        let record = |number, timestamp| Record { number, version: 1, timestamp, body: String::new() };
+        let records = |first: u64| (first..first + 10).map(|number| record(number, number + 4)).collect::<Vec<_>>();
+        let since = |records: &[Record]| known_since(records).unwrap_or(u64::MAX);
+        // Nothing was deleted, whatever the first timestamp.
+        assert_eq!(since(&records(1)), 0);
+        assert!(is_complete(0, 6, Some(100)) && is_complete(0, 6, None));
+        // The releases of timestamps up to 94 were.
+        assert_eq!(since(&records(91)), 95);
+        let complete = |timestamp, window| is_complete(95, timestamp, window);
+        assert!(!complete(104, Some(100)) && !complete(104, None) && !complete(103, Some(10)));
+        assert!(complete(104, Some(10)) && complete(95, Some(1)));
+        // A restored backup lacks those that were published after it.
+        let restored = [records(1), records(1 << 20)].concat();
+        assert_eq!(since(&restored), (1 << 20) + 4);
+        assert_eq!(known_since(&[]), None);
     }
 
     #[test]

@@ -20,8 +20,9 @@ use crate::http::App;
 use crate::http::auth::Role;
 use crate::http::middleware::Identity;
 use crate::http::problem::{Answer, Problem};
-use crate::http::request::{NDJSON, Name, Params, Shared};
+use crate::http::request::{NDJSON, Name, Params, Shared, crowded};
 use crate::http::route::{Route, any_of, number, object, parameter, text};
+use crate::http::shares::Share;
 use crate::service::Overview;
 use crate::store::{Record, RecordFilter, RecordKind};
 use crate::stream::Declaration;
@@ -183,6 +184,12 @@ impl App {
 pub(super) const NUMBER: usize = 48;
 const RECORD: usize = 1 << 10;
 
+/// Takes memory for records that are longer than what was `taken` for them, and for what is written of them.
+fn take_more(memory: &mut Share, taken: usize, records: &[Record]) -> Answer<()> {
+    let lengths = 2 * records.iter().map(|record| record.body.len()).sum::<usize>();
+    if memory.grow(lengths.saturating_sub(taken)) { Ok(()) } else { Err(crowded()) }
+}
+
 async fn releases(
     State(app): Shared,
     Extension(identity): Extension<Identity>,
@@ -195,12 +202,14 @@ async fn releases(
     if page.last.is_some() && (page.after.is_some() || page.from.is_some() || page.to.is_some()) {
         return Err(Problem::bad("parameter", "last: not together with after, from and to"));
     }
-    let memory = app.memory(&identity, filter.limit * (domain * NUMBER + RECORD))?;
+    let taken = filter.limit * (domain * NUMBER + RECORD);
+    let mut memory = app.memory(&identity, taken)?;
     let answer = app.blocking(move |app| {
         if let Some(last) = page.last {
             filter.after = app.latest(&name, RecordKind::Release, last)?;
         }
         let records = app.records(&name, RecordKind::Release, &filter)?;
+        take_more(&mut memory, taken, &records)?;
         let answer = releases_text(&overview.declaration, page.format, &records, filter.limit);
         drop(memory);
         answer
@@ -264,8 +273,10 @@ async fn answers(
         return Err(Problem::bad("parameter", "last: for releases only"));
     }
     let (filter, stream) = (page.filter(1)?, name.clone());
-    let _memory = app.memory(&identity, filter.limit * RECORD)?;
+    let taken = filter.limit * RECORD;
+    let mut memory = app.memory(&identity, taken)?;
     let records = app.blocking(move |app| app.records(&stream, RecordKind::Answer, &filter)).await??;
+    take_more(&mut memory, taken, &records)?;
     let next = next_of(&records, filter.limit);
     match page.format {
         PageFormat::Json => Ok(listed(&overview.declaration, "", "answers", "answer", &records, next)),
@@ -278,5 +289,29 @@ async fn answers(
             });
             Ok(with_next(NDJSON, text, next))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::rate::Caller;
+    use crate::http::shares::Shares;
+
+    #[test]
+    fn long_records_take_their_length() {
+        let shares = Shares::new(10_000, 5_000);
+        let caller = Caller::Token(0);
+        let record = |length| Record { number: 1, version: 1, timestamp: 0, body: "x".repeat(length) };
+        let left = || (0..=5_000).rev().find(|amount| shares.take(caller, *amount).is_some());
+        let mut memory = shares.take(caller, 1_000).unwrap_or_else(|| unreachable!());
+        // What was taken is enough for these.
+        assert!(take_more(&mut memory, 1_000, &[record(200), record(300)]).is_ok());
+        assert_eq!(left(), Some(4_000));
+        assert!(take_more(&mut memory, 1_000, &[record(1_000), record(500)]).is_ok());
+        assert_eq!(left(), Some(2_000));
+        assert!(take_more(&mut memory, 1_000, &[record(2_000)]).is_err());
+        drop(memory);
+        assert_eq!(left(), Some(5_000));
     }
 }

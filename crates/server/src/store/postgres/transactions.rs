@@ -265,6 +265,29 @@ impl Store for PostgresStore {
         })
     }
 
+    fn events(&self, stream: &str, after: u64, before: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
+        self.read("events", |connection| {
+            let row = stream_row(connection, stream)?;
+            // Its index wants the same condition.
+            let rows = connection.query(
+                concat!(
+                    "SELECT ",
+                    record_columns!(),
+                    " FROM tidegate.records WHERE stream = $1 AND kind = 1 AND strpos(body, ',\"monitor\":\"') > 0
+                      AND number > $2 AND number < $3 AND version <= $4 ORDER BY number DESC LIMIT $5"
+                ),
+                &[
+                    &row.number,
+                    &bound(after),
+                    &bound(before),
+                    &signed(row.published)?,
+                    &i64::try_from(limit).unwrap_or(i64::MAX),
+                ],
+            )?;
+            rows.iter().map(|row| read_record(row, stream, RecordKind::Answer)).collect()
+        })
+    }
+
     fn acknowledge(&self, stream: &str, new: &Acknowledgement) -> Result<Option<Acknowledgement>, StoreError> {
         self.write("acknowledge", |connection| {
             let row = find_stream_for_update(connection, stream)?;

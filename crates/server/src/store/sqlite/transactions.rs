@@ -275,6 +275,27 @@ impl Store for SqliteStore {
         })
     }
 
+    fn events(&self, stream: &str, after: u64, before: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
+        self.read("events", |connection| {
+            let row = stream_row(connection, stream)?;
+            // Its index wants the same condition.
+            let mut statement = connection.prepare_cached(concat!(
+                "SELECT ",
+                record_columns!(),
+                " FROM records WHERE stream = ?1 AND kind = 1 AND instr(body, ',\"monitor\":\"') > 0
+                  AND number > ?2 AND number < ?3 AND version <= ?4 ORDER BY number DESC LIMIT ?5"
+            ))?;
+            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+            let published = signed(row.published)?;
+            let mut rows = statement.query(params![row.number, bound(after), bound(before), published, limit])?;
+            let mut records = Vec::new();
+            while let Some(row) = rows.next()? {
+                records.push(read_record(row, stream, RecordKind::Answer)?);
+            }
+            Ok(records)
+        })
+    }
+
     fn acknowledge(&self, stream: &str, new: &Acknowledgement) -> Result<Option<Acknowledgement>, StoreError> {
         self.write("acknowledge", |writer| {
             let row = stream_row(&writer.connection, stream)?;

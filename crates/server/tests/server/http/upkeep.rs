@@ -53,6 +53,11 @@ fn old_records_are_deleted_and_everything_goes_on() {
     for (at, delta) in [(timestamp - 6, 1), (timestamp, 6)] {
         ask(at, delta).refuses(404, "not_released");
     }
+    // The budget of a window is not known after that.
+    let promise = server.get(Some(Role::Analyst), "/v1/streams/rooms/promise").json();
+    assert_eq!(promise["budget"][0]["complete"], false, "{promise}");
+    let promise = server.get(Some(Role::Analyst), "/v1/streams/rooms/promise?last=1").json();
+    assert_eq!(promise["budget"][0]["complete"], true, "{promise}");
     // After a restart, numbers go on.
     let server = server.restart();
     server.until(Role::Analyst, releases, |answer| {

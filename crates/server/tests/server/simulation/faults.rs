@@ -303,6 +303,10 @@ impl Store for Faulty {
         self.read("latest", |store| store.latest(stream, kind, later))
     }
 
+    fn events(&self, stream: &str, after: u64, before: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
+        self.read("events", |store| store.events(stream, after, before, limit))
+    }
+
     fn acknowledge(&self, stream: &str, new: &Acknowledgement) -> Result<Option<Acknowledgement>, StoreError> {
         self.write("acknowledge", |store| store.acknowledge(stream, new))
     }

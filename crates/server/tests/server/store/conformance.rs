@@ -16,8 +16,9 @@ use super::members::{
     users_are_registered_and_read_back,
 };
 use super::numbers::{
-    acknowledgements_go_with_their_answers, acknowledges_published_answers_once, finds_the_last_records_across_gaps,
-    forgets_old_published_records_only, no_number_is_used_twice_after_a_replaced_state,
+    acknowledgements_go_with_their_answers, acknowledges_published_answers_once, finds_the_last_events_of_monitors,
+    finds_the_last_records_across_gaps, forgets_old_published_records_only,
+    no_number_is_used_twice_after_a_replaced_state,
 };
 use super::{DOMAIN, TestFolder, accept, advance, batch, begin, counts, create, open, question, taken};
 use crate::model::Model;
@@ -77,6 +78,7 @@ rules![
     acknowledges_published_answers_once,
     acknowledgements_go_with_their_answers,
     finds_the_last_records_across_gaps,
+    finds_the_last_events_of_monitors,
     streams_do_not_mix,
     counts_exactly_once_while_phases_close,
     a_working_store_passes_its_check,

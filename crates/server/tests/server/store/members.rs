@@ -128,7 +128,8 @@ fn a_store_of_version_2_gets_registries() {
     let connection = Connection::open(&path).unwrap();
     connection
         .execute_batch(
-            "DROP TABLE acknowledgements; DROP TABLE members; DROP TABLE registries; PRAGMA user_version = 2",
+            "DROP INDEX events_of_monitors; DROP TABLE acknowledgements;
+             DROP TABLE members; DROP TABLE registries; PRAGMA user_version = 2",
         )
         .unwrap();
     drop(connection);

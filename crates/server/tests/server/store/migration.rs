@@ -10,10 +10,10 @@ use tidegate_device::clock::BootClock;
 use tidegate_server::driver::{DriveError, Driver, DriverEvent, Now, Tools, check_state, next_timestamp, progress};
 use tidegate_server::ingest::EventBuffer;
 use tidegate_server::store::backup::{StreamSummary, check_backup};
-use tidegate_server::store::{RecordFilter, RecordKind, SqliteStore, Store as _};
+use tidegate_server::store::{Acknowledgement, Advance, NewRecord, RecordFilter, RecordKind, SqliteStore, Store};
 use tidegate_server::stream::Declaration;
 
-use super::TestFolder;
+use super::{TestFolder, begin};
 use crate::http::Marks;
 
 /// A service of schema 1 wrote it until it was killed, with reports in an open question and a reading that waits. It
@@ -60,6 +60,42 @@ fn a_store_of_version_1_keeps_everything() {
         assert_eq!(store.status(&stream).unwrap().1, version);
     }
     assert_eq!(check_backup(&path).unwrap(), store.verify().unwrap());
+}
+
+/// Publishes an event of a monitor, as answer 1.
+pub(super) fn raise_an_alarm(store: &dyn Store) {
+    let lease = begin(store, "a", &[]);
+    let body = r#"{"t":1,"monitor":"m","event":"started"}"#.to_owned();
+    let answers = vec![NewRecord { timestamp: 1, body }];
+    store.advance(&lease, Advance { version: 1, answers, ..Advance::default() }).unwrap();
+    store.publish(&lease, 2).unwrap();
+}
+
+pub(super) fn acknowledge_the_alarm(store: &dyn Store) {
+    let events = store.events("a", 0, u64::MAX, 9).unwrap();
+    assert_eq!(events.iter().map(|event| event.number).collect::<Vec<_>>(), [1]);
+    let new = Acknowledgement { number: 1, by: "anna".to_owned(), at: 7 };
+    assert_eq!(store.acknowledge("a", &new).unwrap(), Some(new.clone()));
+    assert_eq!(store.acknowledgements("a", 0).unwrap(), [new]);
+}
+
+#[test]
+fn a_store_of_version_3_gets_acknowledgements() {
+    let folder = TestFolder::new();
+    let path = folder.file("store");
+    let store = SqliteStore::open(&path).unwrap();
+    raise_an_alarm(&store);
+    drop(store);
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    let earlier = "DROP INDEX events_of_monitors; DROP TABLE acknowledgements; PRAGMA user_version = 3";
+    connection.execute_batch(earlier).unwrap();
+    drop(connection);
+    // A backup of that version can be checked as it is.
+    let before = check_backup(&path).unwrap();
+    assert_eq!(schema(&path), 3);
+    let store = SqliteStore::open(&path).unwrap();
+    assert_eq!((schema(&path), store.verify().unwrap()), (4, before));
+    acknowledge_the_alarm(&store);
 }
 
 /// Reports that were acknowledged before are counted after, and numbers go on.

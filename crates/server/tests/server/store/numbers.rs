@@ -1,7 +1,7 @@
 //! Rules of the conformance tests about numbers of records: none is used twice, whatever is left out or deleted.
 
 use tidegate_server::store::{
-    Acknowledgement, Advance, Lease, NUMBERS_PER_VERSION, RecordFilter, RecordKind, Store, StoreError,
+    Acknowledgement, Advance, Lease, NUMBERS_PER_VERSION, NewRecord, RecordFilter, RecordKind, Store, StoreError,
 };
 
 use super::begin;
@@ -69,6 +69,34 @@ pub(super) fn finds_the_last_records_across_gaps(store: &dyn Store) {
     let before = |later| store.latest("a", RecordKind::Release, later).unwrap();
     let anew = 4 + NUMBERS_PER_VERSION;
     assert_eq!([0, 1, 2, 3, 4, 5, u64::MAX].map(before), [anew + 1, anew, 3, 2, 1, 0, 0]);
+}
+
+pub(super) fn finds_the_last_events_of_monitors(store: &dyn Store) {
+    let lease = begin(store, "a", &[]);
+    // A query is not a monitor, whatever its name.
+    let bodies = [
+        r#"{"t":1,"monitor":"m","event":"started"}"#,
+        r#"{"t":1,"query":",\"monitor\":\""}"#,
+        r#"{"t":1,"monitor":"n","event":"started"}"#,
+        r#"{"t":1,"monitor":"m","event":"ended"}"#,
+        r#"{"t":1,"query":"monitor"}"#,
+    ];
+    let answer = |body: &str| NewRecord { timestamp: 1, body: body.to_owned() };
+    let advance = |version, bodies: &[&str]| {
+        let answers = bodies.iter().map(|body| answer(body)).collect();
+        store.advance(&lease, Advance { version, answers, releases: vec![answer(bodies[0])], ..Advance::default() })
+    };
+    advance(1, &bodies).unwrap();
+    let numbers = |after, before, limit| -> Vec<u64> {
+        store.events("a", after, before, limit).unwrap().iter().map(|record| record.number).collect()
+    };
+    assert_eq!(numbers(0, u64::MAX, 9), [] as [u64; 0], "nothing is published");
+    store.publish(&lease, 2).unwrap();
+    advance(2, &bodies).unwrap();
+    assert_eq!(numbers(0, u64::MAX, 9), [4, 3, 1]);
+    assert_eq!((numbers(0, u64::MAX, 2), numbers(0, 4, 9), numbers(1, 4, 9)), (vec![4, 3], vec![3, 1], vec![3]));
+    assert_eq!(store.events("a", 3, u64::MAX, 1).unwrap()[0].body, bodies[3]);
+    assert!(matches!(store.events("b", 0, 1, 1), Err(StoreError::NoStream(_))));
 }
 
 pub(super) fn acknowledges_published_answers_once(store: &dyn Store) {

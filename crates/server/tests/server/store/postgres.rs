@@ -8,6 +8,7 @@ use tidegate_server::store::{
     Advance, NewRecord, PostgresOptions, PostgresStore, RecordFilter, RecordKind, Store, StoreError,
 };
 
+use super::migration::{acknowledge_the_alarm, raise_an_alarm};
 use super::{accept, advance, batch, begin, conformance, counts, create, differential, open, taken};
 use crate::postgres::Postgres;
 
@@ -137,8 +138,24 @@ fn forget_kept_records(server: &Postgres) {
     server.execute(
         "ALTER TABLE tidegate.streams RENAME COLUMN answers TO said;
          ALTER TABLE tidegate.streams DROP COLUMN releases_kept, DROP COLUMN answers_kept;
-         DROP TABLE tidegate.acknowledgements; DROP TABLE tidegate.members; DROP TABLE tidegate.registries",
+         DROP INDEX tidegate.events_of_monitors; DROP TABLE tidegate.acknowledgements;
+         DROP TABLE tidegate.members; DROP TABLE tidegate.registries",
     );
+}
+
+#[test]
+fn a_database_of_version_4_gets_acknowledgements() {
+    let server = Postgres::start();
+    let store = PostgresStore::open(&server.url()).unwrap();
+    raise_an_alarm(&store);
+    let before = whole(&store);
+    server.execute(
+        "DROP INDEX tidegate.events_of_monitors; DROP TABLE tidegate.acknowledgements;
+         UPDATE tidegate.meta SET schema = 4",
+    );
+    let store = PostgresStore::open(&server.url()).unwrap();
+    assert_eq!(whole(&store), before);
+    acknowledge_the_alarm(&store);
 }
 
 /// Reads everything of a stream.

@@ -67,6 +67,7 @@ impl Asked {
             oracle: settings.oracle,
             reports: Some(reports),
             class: None,
+            classes: None,
         }
     }
 
