@@ -1,0 +1,199 @@
+//! No mechanism refuses the state that it saved, however extreme its epsilon and its data.
+
+use tidegate::kernel::{Randomness, SeededRandom, VaultKey};
+use tidegate::mechanisms::{self, Family, Mechanism};
+use tidegate::release::Release;
+use tidegate::spec::StreamSpec;
+use tidegate::stream::{Entry, Stream};
+
+use crate::mechanisms::rest;
+
+/// Data over time.
+#[derive(Clone, Copy, Debug)]
+enum Data {
+    Nothing,
+    Constant,
+    Jumping,
+    Swinging,
+    Random,
+}
+
+impl Data {
+    const ALL: [Self; 5] = [Self::Nothing, Self::Constant, Self::Jumping, Self::Swinging, Self::Random];
+
+    /// A number of up to `largest`.
+    fn at(self, timestamp: u64, largest: u64, random: &mut SeededRandom) -> u64 {
+        match self {
+            Self::Nothing => 0,
+            Self::Constant => largest.min(8),
+            Self::Jumping => largest * (timestamp / 12 % 2),
+            Self::Swinging => largest * (timestamp % 2),
+            Self::Random => random.next_word() % (largest + 1),
+        }
+    }
+}
+
+const USERS: u64 = 9;
+
+/// A run of a mechanism.
+#[derive(Clone, Debug)]
+struct Case {
+    epsilon: &'static str,
+    domain: usize,
+    /// Whether windows are of one timestamp.
+    is_narrow: bool,
+    data: Data,
+    /// Timestamps from one to the next.
+    stride: u64,
+    timestamps: u64,
+    largest: u64,
+    seed: u64,
+}
+
+impl Case {
+    fn spec(&self, mechanism: &Mechanism) -> StreamSpec {
+        let values: Vec<String> = (0..self.domain).map(|value| value.to_string()).collect();
+        let is_by_model = mechanism.family == Family::Sequence;
+        let mut rest = rest(mechanism)
+            .replace(r#""epsilon": 1,"#, r#""epsilon": E,"#)
+            .replace(r#""epsilon": 2,"#, r#""epsilon": E,"#)
+            .replace(r#""epsilon": E"#, &format!(r#""epsilon": {}"#, self.epsilon));
+        if !is_by_model {
+            rest = rest.replace(r#"["x", "y"]"#, &serde_json::to_string(&values).unwrap());
+        }
+        if self.is_narrow {
+            rest = rest.replace(r#""window": 2"#, r#""window": 1"#).replace(r#""window": 3"#, r#""window": 1"#);
+        }
+        rest = rest.replace(r#""high": 100"#, &format!(r#""high": {}"#, self.largest.clamp(2, 1_000_000_000)));
+        serde_json::from_str(&format!(r#"{{ "mechanism": "{}", {rest} }}"#, mechanism.full_name)).unwrap()
+    }
+
+    fn entries(&self, mechanism: &Mechanism, stream: &Stream, timestamp: u64, random: &mut SeededRandom) -> Vec<Entry> {
+        let domain = if mechanism.family == Family::Sequence { 2 } else { self.domain as u64 };
+        match mechanism.family {
+            Family::Scalar => {
+                let largest = self.largest.clamp(2, 1_000_000_000);
+                let reading = self.data.at(timestamp, largest, random).to_string();
+                vec![stream.reading(timestamp, &reading).unwrap()]
+            }
+            Family::Central if !mechanism.by_class => {
+                let counts = (0..domain).map(|value| self.data.at(timestamp + value, self.largest, random)).collect();
+                vec![Entry::Counts { timestamp, counts }]
+            }
+            _ => (0..USERS)
+                .map(|user| {
+                    let value = (user + self.data.at(timestamp, domain - 1, random)) % domain;
+                    let value = if matches!(self.data, Data::Nothing) { 0 } else { value as u32 };
+                    Entry::Value { timestamp, user: format!("user-{user}").into(), value }
+                })
+                .collect(),
+        }
+    }
+
+    /// All releases; `between` is called when no timestamp is open.
+    fn run(&self, mechanism: &Mechanism, mut between: impl FnMut(Stream) -> Stream) -> Vec<Release> {
+        let mut stream = Stream::new(self.spec(mechanism)).unwrap();
+        enrol(&mut stream);
+        let (random, data) = (&mut SeededRandom::new(self.seed), &mut SeededRandom::new(self.seed ^ 1));
+        let mut releases = Vec::new();
+        for timestamp in (0..self.timestamps).map(|index| index * self.stride) {
+            for entry in self.entries(mechanism, &stream, timestamp, data) {
+                releases.extend(stream.push(entry, random).unwrap().releases);
+            }
+            if mechanism.family != Family::Scalar {
+                releases.extend(stream.finish(random).unwrap().releases);
+            }
+            if stream.waiting() == 0 || mechanism.family == Family::Scalar {
+                stream = between(stream);
+            }
+        }
+        releases.extend(stream.finish(random).unwrap().releases);
+        releases
+    }
+
+    fn check(&self, mechanism: &Mechanism) -> Result<(), String> {
+        let key = VaultKey::from_bytes([5; 32]);
+        let mut refused = None;
+        let restarted = self.run(mechanism, |stream| {
+            if refused.is_some() {
+                return stream;
+            }
+            let saved = stream.save(Some(&key)).unwrap();
+            match Stream::load(stream.spec().clone(), &saved, Some(&key)) {
+                Ok(mut loaded) => {
+                    enrol(&mut loaded);
+                    loaded
+                }
+                Err(error) => {
+                    refused = Some(format!("{mechanism} after {:?} of {self:?}: {error}", stream.last()));
+                    stream
+                }
+            }
+        });
+        if let Some(refused) = refused {
+            return Err(refused);
+        }
+        let whole = self.run(mechanism, |stream| stream);
+        if restarted == whole {
+            return Ok(());
+        }
+        let first = restarted.iter().zip(&whole).find(|(one, other)| one != other);
+        Err(format!("{mechanism}, {self:?}: another release after a restart: {first:?}"))
+    }
+}
+
+fn enrol(stream: &mut Stream) {
+    if stream.classes().is_some() {
+        for user in 0..USERS {
+            stream.enrol(&format!("user-{user}"), if user < 5 { "a" } else { "b" }).unwrap();
+        }
+    }
+}
+
+const EPSILONS: [&str; 10] = ["0.000000001", "0.001", "0.1", "1", "10", "20", "70", "250", "600", "1000"];
+
+#[test]
+fn sweep() {
+    let mut wrong = Vec::new();
+    let only = std::env::var("ONLY").ok();
+    for mechanism in mechanisms::all().filter(|m| only.as_ref().is_none_or(|only| m.full_name.contains(only.as_str())))
+    {
+        let is_track = mechanism.short_name.contains("track");
+        let (mut here, mut runs) = (0, 0);
+        for epsilon in EPSILONS {
+            for data in Data::ALL {
+                for (stride, largest) in [(1, 0), (1, 1_000), (7, 1 << 40), (1 << 19, 5)] {
+                    let timestamps = if is_track { 150 } else { 12 };
+                    let stride = match mechanism.family {
+                        Family::Sequence if mechanism.short_name == "batched" => 1,
+                        Family::Sequence => stride.min(7),
+                        _ => stride,
+                    };
+                    let case = Case {
+                        epsilon,
+                        domain: 3,
+                        is_narrow: matches!(largest, 0 | 5),
+                        data,
+                        stride,
+                        timestamps,
+                        largest,
+                        seed: 5,
+                    };
+                    if Stream::new(case.spec(mechanism)).is_err() {
+                        continue;
+                    }
+                    runs += 1;
+                    let found = case.check(mechanism);
+                    if let Err(error) = found {
+                        here += 1;
+                        if here < 6 {
+                            wrong.push(error.chars().take(900).collect::<String>());
+                        }
+                    }
+                }
+            }
+        }
+        eprintln!("{mechanism}: {here} of {runs} wrong");
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
