@@ -19,8 +19,7 @@ pub(super) type PerModel = [f64; MODELS];
 /// Entries of a covariance: of the level, between both, of the slope.
 const ENTRIES: usize = 3;
 
-/// Least share of the variance of a level that a slope leaves of it in a step. Derived: a difference of f64 that is less
-/// is rounding.
+/// Least share of its variance that a level keeps where a slope cancels it. Derived: less is rounding.
 const LEAST_LEFT: f64 = 1e-14;
 
 /// State of the models of one number. A model without a slope has zeros there.
