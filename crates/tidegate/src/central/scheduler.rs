@@ -40,7 +40,7 @@ struct Tuning {
 
 const TUNING: Tuning = Tuning { watch: 6, reserve: 2, first: 1, learn: 10, buy: 0.7, longest: 1024, envelope: 10.0 };
 
-/// Least noise variance of a published count. Derived: products and quotients of it stay positive and finite; that of an
+/// Least noise variance of a published count. Derived: its products and quotients stay positive and finite; that of an
 /// epsilon above 750 is zero as an f64.
 const LEAST_VARIANCE: f64 = 1e-100;
 

@@ -29,25 +29,27 @@ pub(super) struct Number {
     pub(super) weights: PerModel,
     /// The number, after the observations of this timestamp.
     pub(super) means: PerModel,
-    #[serde(deserialize_with = "positive")]
+    #[serde(deserialize_with = "variances")]
     pub(super) variances: PerModel,
     /// Level and slope before them: means and covariance.
     pub(super) levels: PerModel,
     pub(super) slopes: PerModel,
-    #[serde(deserialize_with = "positive_levels")]
+    #[serde(deserialize_with = "covariance")]
     pub(super) covariance: [PerModel; ENTRIES],
 }
 
-/// Variances, without the sign that rounding gave to some that earlier programs saved.
-fn positive<'de, D: Deserializer<'de>>(saved: D) -> Result<PerModel, D::Error> {
-    Ok(PerModel::deserialize(saved)?.map(f64::abs))
+/// Variances without the sign that rounding gave to those of models with a slope, as earlier programs saved them.
+fn unsigned(saved: PerModel) -> PerModel {
+    std::array::from_fn(|m| if TUNING.has_slope[m] > 0.0 { saved[m].abs() } else { saved[m] })
 }
 
-/// The same of covariances.
-fn positive_levels<'de, D: Deserializer<'de>>(saved: D) -> Result<[PerModel; ENTRIES], D::Error> {
+fn variances<'de, D: Deserializer<'de>>(saved: D) -> Result<PerModel, D::Error> {
+    Ok(unsigned(Deserialize::deserialize(saved)?))
+}
+
+fn covariance<'de, D: Deserializer<'de>>(saved: D) -> Result<[PerModel; ENTRIES], D::Error> {
     let [levels, between, slopes] = Deserialize::deserialize(saved)?;
-    let levels: PerModel = levels;
-    Ok([levels.map(f64::abs), between, slopes])
+    Ok([unsigned(levels), between, slopes])
 }
 
 /// Effect of some timestamps on each model.
