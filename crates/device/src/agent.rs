@@ -367,9 +367,9 @@ impl<D: Disk> Agent<D> {
         self.state.draws.iter().find_map(|draw| draw.token(self.tag(), timestamp))
     }
 
-    /// The draw of the present block of timestamps; `None` if its tokens are there, or none are needed. Send its request,
-    /// and pass the answer to [`drawn`](Self::drawn). Until then it stays the same, also after a crash: on return it is
-    /// durable. Tokens and seeds of blocks that are over are gone from the disk as well.
+    /// The draw of the present block of timestamps; `None` if its tokens are there, or none are needed. Send its
+    /// request, and pass the answer to [`drawn`](Self::drawn). Until then it stays the same, also after a crash: on
+    /// return it is durable. Tokens and seeds of blocks that are over are gone from the disk as well.
     ///
     /// A draw names the device, so a report that follows at once is joined to it by time. Call
     /// [`draw_ahead`](Self::draw_ahead) in time, and this only if there is no token for a question of the present.

@@ -7,8 +7,8 @@ use tidegate_kernel::Randomness;
 /// How late a moment may be noticed. A later draw would follow whatever has held the device up.
 const LATE: Duration = Duration::from_secs(1);
 
-/// The moment to draw tokens for the next block: a random one of the rest of the present block. A draw names the device,
-/// and a report must not be joined to it by time, so no question decides the moment.
+/// The moment to draw tokens for the next block: a random one of the rest of the present block. A draw names the
+/// device, and a report must not be joined to it by time, so no question decides the moment.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
     /// The present block, and the moment; none once the draw is done.

@@ -18,7 +18,8 @@ use crate::store::ReportBatch;
 /// Reports of a batch whose tokens are checked together. If more than half of them are wrong, the batch is garbage.
 const STRETCH: usize = 128;
 
-/// Work that may wait for each thread, in checks of tokens: some ten seconds. All that is admitted is done in that time.
+/// Work that may wait for each thread, in checks of tokens: some ten seconds. All that is admitted is done in that
+/// time.
 const MOST_QUEUED: usize = 131_072;
 
 /// Work of a draw, in checks of tokens.

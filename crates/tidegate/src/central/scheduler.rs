@@ -41,6 +41,10 @@ struct Tuning {
 
 const TUNING: Tuning = Tuning { watch: 6, reserve: 2, first: 1, learn: 10, buy: 0.7, longest: 1024, envelope: 10.0 };
 
+/// Least noise variance of a published count. Derived: its products and quotients stay positive and finite; that of an
+/// epsilon above 750 is zero as an f64.
+const LEAST_VARIANCE: f64 = 1e-100;
+
 /// Parts of a budget.
 const TWENTIETHS: u64 = 20;
 
@@ -246,7 +250,7 @@ impl Scheduler {
             };
             amounts.iter_mut().zip(&fresh).for_each(first);
         }
-        let Some(published) = publisher.publish(&offers(&amounts))? else {
+        let Some(published) = publish(publisher, &amounts)? else {
             let counts = scheduler.as_ref().map(|scheduler| scheduler.release(None));
             return Ok((Vec::new(), counts, Why::new(Reason::Forecast)));
         };
@@ -284,7 +288,7 @@ impl Scheduler {
     ) -> Self {
         let even = publisher.variance(&offers(&all_regular(budgets, 1)));
         let unit = if even.is_finite() && even > 0.0 { even } else { published.variance } / 2.0;
-        let unit = unit.max(f64::MIN_POSITIVE.sqrt());
+        let unit = unit.max(LEAST_VARIANCE);
         // Counts are at most 2^64.
         let flat = 2_f64.powi(130).max(1e6 * unit);
         let domain = published.counts.len();
@@ -349,7 +353,7 @@ impl Scheduler {
             Amounts { reserve: if enough { reserve } else { 0 }, ..Amounts::default() }
         };
         let amounts: Vec<Amounts> = budgets.iter().zip(&mut self.accounts).map(half).collect();
-        let Some(published) = publisher.publish(&offers(&amounts))? else { return Ok(None) };
+        let Some(published) = publish(publisher, &amounts)? else { return Ok(None) };
         self.record(timestamp, &amounts, &published);
         Ok(Some(published))
     }
@@ -454,6 +458,12 @@ fn first_prior(published: &Published, largest_step: f64) -> Prior {
 fn fresh_accounts<'a>(accounts: &'a mut Vec<Accounts>, budgets: &[Budget]) -> &'a mut Vec<Accounts> {
     accounts.extend(budgets.iter().map(|budget| Accounts::new(*budget)));
     accounts
+}
+
+/// Publishes with at most these amounts. The noise counts as at least [`LEAST_VARIANCE`].
+fn publish(publisher: &mut impl Publisher, amounts: &[Amounts]) -> Result<Option<Published>, CentralError> {
+    let published = publisher.publish(&offers(amounts))?;
+    Ok(published.map(|published| Published { variance: published.variance.max(LEAST_VARIANCE), ..published }))
 }
 
 fn all_regular(budgets: &[Budget], period: u64) -> Vec<Amounts> {

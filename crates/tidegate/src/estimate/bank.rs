@@ -7,7 +7,7 @@
 // Loops run over several arrays with an entry for each model.
 #![allow(clippy::needless_range_loop)]
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::belief::{Belief, Component, mixture};
 use super::posterior::{Noise, Posterior, normal_cdf};
@@ -19,6 +19,9 @@ pub(super) type PerModel = [f64; MODELS];
 /// Entries of a covariance: of the level, between both, of the slope.
 const ENTRIES: usize = 3;
 
+/// Least share of its variance that a level keeps where a slope cancels it. Derived: less is rounding.
+const LEAST_LEFT: f64 = 1e-14;
+
 /// State of the models of one number. A model without a slope has zeros there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -26,11 +29,27 @@ pub(super) struct Number {
     pub(super) weights: PerModel,
     /// The number, after the observations of this timestamp.
     pub(super) means: PerModel,
+    #[serde(deserialize_with = "variances")]
     pub(super) variances: PerModel,
     /// Level and slope before them: means and covariance.
     pub(super) levels: PerModel,
     pub(super) slopes: PerModel,
+    #[serde(deserialize_with = "covariance")]
     pub(super) covariance: [PerModel; ENTRIES],
+}
+
+/// Variances without the sign that rounding gave to those of models with a slope, as earlier programs saved them.
+fn unsigned(saved: PerModel) -> PerModel {
+    std::array::from_fn(|m| if TUNING.has_slope[m] > 0.0 { saved[m].abs() } else { saved[m] })
+}
+
+fn variances<'de, D: Deserializer<'de>>(saved: D) -> Result<PerModel, D::Error> {
+    Ok(unsigned(Deserialize::deserialize(saved)?))
+}
+
+fn covariance<'de, D: Deserializer<'de>>(saved: D) -> Result<[PerModel; ENTRIES], D::Error> {
+    let [levels, between, slopes] = Deserialize::deserialize(saved)?;
+    Ok([unsigned(levels), between, slopes])
 }
 
 /// Effect of some timestamps on each model.
@@ -337,6 +356,9 @@ impl Number {
             self.covariance[0][m] = gain * (scatter[m] + gain * self.variances[m]);
             self.covariance[1][m] -= gain * slope_gain * known;
             self.covariance[2][m] = (self.covariance[2][m] - slope_gain * slope_gain * known).max(0.0);
+            // Where the observation is far more exact than the belief, rounding may leave a correlation above one.
+            let most = (self.covariance[0][m] * self.covariance[2][m]).sqrt();
+            self.covariance[1][m] = self.covariance[1][m].clamp(-most, most);
         }
     }
 
@@ -384,7 +406,10 @@ impl Number {
     fn step(&mut self, n: f64, added: &[PerModel; ENTRIES], widest: f64) {
         for m in 0..MODELS {
             self.levels[m] += n * self.slopes[m];
-            let c = moved(std::array::from_fn(|entry| self.covariance[entry][m]), n);
+            let before: [f64; ENTRIES] = std::array::from_fn(|entry| self.covariance[entry][m]);
+            let mut c = moved(before, n);
+            // A difference may cancel, and rounding take it below zero.
+            c[0] = c[0].max(LEAST_LEFT * (before[0] + n * n * before[2]));
             (0..ENTRIES).for_each(|entry| self.covariance[entry][m] = c[entry] + added[entry][m]);
             if self.covariance[0][m] > widest {
                 // Of such a model nothing is known but that.

@@ -22,6 +22,7 @@ mod personal;
 mod post_processing;
 mod query;
 mod refinement;
+mod restarts;
 mod scalar;
 mod series;
 mod spec;

@@ -169,7 +169,7 @@ impl SimulatedDevice {
         let agent = self.agent.as_mut()?;
         let sequence = agent.policy().sequence.as_ref();
         if let Some(policy) = sequence.filter(|_| self.broken.of_sequences != SequenceDefect::Nothing).cloned() {
-            let id = agent.report_id(question);
+            let id = agent.report_id(question)?;
             let bytes = self.answer_defectively(now, question, &policy)?.into_bytes();
             let batch = batch_of(&self.declaration.name, question, id, &bytes);
             return Some((id, bytes, batch));

@@ -7,8 +7,9 @@ use tidegate::central::classes::{Classes, Requirement};
 use tidegate::central::personal_track::PersonalTrack;
 use tidegate::kernel::primitives::ClassHistograms;
 use tidegate::kernel::{Epsilon, SeededRandom};
+use tidegate::release::Counts;
 
-use crate::central::{fullest_window, spent_at};
+use crate::central::{counts_of, fullest_window, spent_at};
 
 pub fn classes() -> Classes {
     let requirement = |epsilon: &str, window| Requirement {
@@ -51,6 +52,29 @@ fn class_windows_hold_across_saves() {
     for users in [1, 10_000] {
         assert_eq!(drive(false, users), drive(true, users));
     }
+}
+
+/// Rounding once gave the variances of some models a sign, and such states were saved.
+#[test]
+fn loads_variances_that_rounding_made_negative() {
+    let mut mechanism = PersonalTrack::new(classes(), PersonalSettings::new(3)).unwrap();
+    let sealed = ClassHistograms::seal(mechanism.ledgers().account(), 0, &[0, 1], vec![5; 6]).unwrap();
+    let _released = mechanism.push(&sealed, &[20, 20], &mut SeededRandom::new(21)).unwrap();
+    let mut json = serde_json::to_value(&mechanism).unwrap();
+    let number = &mut json["scheduler"]["estimator"]["bank"]["numbers"][1];
+    for at in [12, 17] {
+        number["variances"][at] = (-1e-48).into();
+        number["covariance"][0][at] = (-1e-48).into();
+    }
+    let mut mechanism: PersonalTrack = serde_json::from_value(json).unwrap();
+    for timestamp in 1..50 {
+        let counts = vec![5; 6];
+        let sealed = ClassHistograms::seal(mechanism.ledgers().account(), timestamp, &[0, 1], counts).unwrap();
+        let releases = mechanism.push(&sealed, &[20, 20], &mut SeededRandom::new(timestamp)).unwrap();
+        let Counts { counts, variances } = counts_of(&releases[0]);
+        assert!(counts.iter().chain(variances).all(|number| number.is_finite() && *number >= 0.0), "{releases:?}");
+    }
+    let _loaded: PersonalTrack = postcard::from_bytes(&postcard::to_allocvec(&mechanism).unwrap()).unwrap();
 }
 
 #[test]
