@@ -1,6 +1,7 @@
 //! `tidegate stream`: the streams of a running service.
 
 use std::num::NonZeroU64;
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use serde::Deserialize;
@@ -8,6 +9,7 @@ use serde_json::{Value, json};
 use tidegate::spec::Every;
 use tidegate_device::client::Client;
 use tidegate_device::credential::Credential;
+use tidegate_release::files::write_private;
 use tidegate_server::retention::Retention;
 use tidegate_server::stream::{Declaration, DeclarationError};
 use tidegate_table::{Reading, TableError, TableReader};
@@ -103,7 +105,7 @@ enum Action {
     #[command(
         verbatim_doc_comment,
         after_help = "Example:\n  tidegate stream credential visits --device phone-17 --server http://127.0.0.1:8420 \
-                      --token-file operator.token > phone-17.credential"
+                      --token-file operator.token --output phone-17.credential"
     )]
     Credential(OneCredential),
 }
@@ -254,8 +256,12 @@ struct OneCredential {
     name: String,
 
     /// The device's name: lower-case letters, digits, _ and -
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = name)]
     device: String,
+
+    /// Write the credential to a new file that only you may read, instead of to standard output
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
 
     #[command(flatten)]
     server: Server,
@@ -283,6 +289,12 @@ impl Streams {
             Action::Credential(one) => one.run(),
         }
     }
+}
+
+/// Parses the name of a device.
+fn name(text: &str) -> Result<String, &'static str> {
+    let is_name = tidegate_device::enrolment::is_name(text);
+    is_name.then(|| text.to_owned()).ok_or("expected 1 to 64 lower-case letters, digits, _ and -")
 }
 
 /// The path of something about a stream.
@@ -330,11 +342,18 @@ impl OneCredential {
     fn run(&self) -> Result<(), Failure> {
         let client = self.server.client(1)?;
         let credentials = credentials(&client, &self.name, std::slice::from_ref(&self.device))?;
-        let mut output = Output::create("-")?;
         for credential in credentials {
-            output.write(&format!("{}\n", serde_json::to_string(&credential).map_err(Failure::run)?))?;
+            let line = format!("{}\n", serde_json::to_string(&credential).map_err(Failure::run)?);
+            match &self.output {
+                Some(path) => write_private(path, &line)?,
+                None => {
+                    let mut output = Output::create("-")?;
+                    output.write(&line)?;
+                    output.finish()?;
+                }
+            }
         }
-        output.finish()
+        Ok(())
     }
 }
 

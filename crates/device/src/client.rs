@@ -145,8 +145,8 @@ pub enum ClientError {
     )]
     Refused { status: u16, code: Option<String>, message: String },
     /// Every attempt failed, or was answered with a request to retry.
-    #[error("the collector is not available, tried {attempts} times: {last}")]
-    Unavailable { attempts: u32, last: String },
+    #[error("{address} is not available, tried {attempts} times: {last}")]
+    Unavailable { address: String, attempts: u32, last: String },
     /// An invalid response.
     #[error("the collector's answer is not understood: {0}")]
     Answer(String),
@@ -297,13 +297,17 @@ impl Client {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let again = match attempt().map_err(failed).and_then(|response| self.answer(response, limit)) {
+            let again = match attempt()
+                .map_err(|error| failed(error, &self.base))
+                .and_then(|response| self.answer(response, limit))
+            {
                 Ok(answer) => return Ok(answer),
                 Err(Outcome::Final(error)) => return Err(error),
                 Err(Outcome::Again(again)) => again,
             };
             if attempts >= self.options.attempts {
-                return Err(ClientError::Unavailable { attempts, last: self.words(&again.why) });
+                let address = self.words(&self.base);
+                return Err(ClientError::Unavailable { address, attempts, last: self.words(&again.why) });
             }
             thread::sleep(self.pause(attempts).max(again.not_before).min(LONGEST_PAUSE));
         }
@@ -313,7 +317,12 @@ impl Client {
     fn answer<T: DeserializeOwned>(&self, mut response: Response<ureq::Body>, limit: u64) -> Result<T, Outcome> {
         let status = response.status();
         if status.is_success() {
-            let body = response.body_mut().with_config().limit(limit).read_to_vec().map_err(failed)?;
+            let body = response
+                .body_mut()
+                .with_config()
+                .limit(limit)
+                .read_to_vec()
+                .map_err(|error| failed(error, &self.base))?;
             return serde_json::from_slice(&body)
                 .map_err(|error| Outcome::Final(ClientError::Answer(self.words(&error.to_string()))));
         }
@@ -408,21 +417,22 @@ fn path(stream: &str, what: &str) -> Result<String, ClientError> {
 }
 
 /// Classifies a transport error.
-fn failed(error: ureq::Error) -> Outcome {
+fn failed(error: ureq::Error, address: &str) -> Outcome {
     match error {
         ureq::Error::BodyExceedsLimit(limit) => {
             Outcome::Final(ClientError::Answer(format!("it is longer than {limit} bytes")))
         }
         // Retrying does not help with an untrusted certificate.
-        ureq::Error::Rustls(error) => not_safe(&error),
-        ureq::Error::Tls(error) => not_safe(&error),
-        ureq::Error::Io(error) if error.kind() == io::ErrorKind::InvalidData => not_safe(&error),
+        ureq::Error::Rustls(error) => not_safe(&error, address),
+        ureq::Error::Tls(error) => not_safe(&error, address),
+        ureq::Error::Io(error) if error.kind() == io::ErrorKind::InvalidData => not_safe(&error, address),
         error => Outcome::Again(Again { why: error.to_string(), not_before: Duration::ZERO }),
     }
 }
 
-fn not_safe(error: &dyn fmt::Display) -> Outcome {
-    Outcome::Final(ClientError::Unavailable { attempts: 1, last: format!("no safe connection: {error}") })
+fn not_safe(error: &dyn fmt::Display, address: &str) -> Outcome {
+    let (address, last) = (address.to_owned(), format!("no safe connection: {error}"));
+    Outcome::Final(ClientError::Unavailable { address, attempts: 1, last })
 }
 
 fn retry_after(headers: &HeaderMap) -> Duration {

@@ -108,10 +108,11 @@ impl Connection {
             Ok(key) => key,
             Err(error) if !self.operator_key.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
                 let digits = fs::read_to_string(&self.operator_key)
-                    .map_err(|cause| Failure::input(format_args!("{error}, or a file: {cause}")))?;
-                operator_key(digits.trim()).map_err(explain)?
+                    .map_err(|cause| Failure::input(format_args!("--operator-key: {error}, or a file: {cause}")))?;
+                operator_key(digits.trim())
+                    .map_err(|error| Failure::input(format_args!("--operator-key {}: {error}", self.operator_key)))?
             }
-            Err(error) => return Err(explain(error)),
+            Err(error) => return Err(Failure::input(format_args!("--operator-key: {error}"))),
         };
         let policy = client.policy(&self.stream, &key).map_err(explain)?;
         let (protects, seconds) = (&policy.protects, policy.ticks.seconds);
@@ -152,7 +153,8 @@ pub(crate) fn explain(error: ClientError) -> Failure {
         | ClientError::Token
         | ClientError::OperatorKey
         | ClientError::Authorities(_)
-        | ClientError::Stream => Failure::input(error),
+        | ClientError::Stream
+        | ClientError::Refused { status: 400, .. } => Failure::input(error),
         ClientError::Refused { status: 401, .. } => {
             Failure::run(format_args!("{error}: --token-file FILE, or the variable TIDEGATE_TOKEN, tells the token"))
         }

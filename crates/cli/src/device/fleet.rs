@@ -47,7 +47,7 @@ use crate::output::Output;
 /// After the last timestamp of the data set comes the first.
 ///
 /// A line a question says how many devices were asked, how many reports were sent, and what became
-/// of them. It exits with 1 if reports could not be delivered.
+/// of them. It exits with 1 if reports could not be delivered; those that the service has rejected were.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,

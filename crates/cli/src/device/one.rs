@@ -341,6 +341,8 @@ impl Running<'_> {
                 Err(AgentError::Token(error)) => error.to_string(),
                 Err(error) => return Err(fault(error)),
             },
+            // Neither the token nor the credential becomes better by trying again.
+            Err(error @ ClientError::Refused { status: 401 | 403, .. }) => return Err(explain(error)),
             Err(error @ (ClientError::Unavailable { .. } | ClientError::Refused { .. } | ClientError::Answer(_))) => {
                 error.to_string()
             }
@@ -404,6 +406,7 @@ impl Running<'_> {
         let batch = self.batch(question, id, &report)?;
         match self.client.send(&self.one.connection.stream, &batch) {
             Ok(receipt) => Ok(Came::Sent(receipt)),
+            Err(error @ ClientError::Refused { status: 401 | 403, .. }) => Err(explain(error)),
             Err(error @ (ClientError::Unavailable { .. } | ClientError::Refused { .. } | ClientError::Answer(_))) => {
                 Ok(Came::NotTaken(error))
             }

@@ -18,7 +18,7 @@ const REASONS: &[(u16, &str)] = &[
     (405, "Other methods only: see `Allow`."),
     (408, "The body took too long."),
     (409, "Not possible in the stream's present state."),
-    (412, "`If-Match` names another declaration than the present one."),
+    (412, "`If-Match` names another declaration than the present one, or `If-None-Match: *` an existing stream."),
     (413, "The body is too large."),
     (415, "The body's media type is not accepted."),
     (429, "Too many requests: try again after as many seconds as `Retry-After` says."),

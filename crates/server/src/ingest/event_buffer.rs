@@ -41,7 +41,7 @@ pub struct CuratorEvent {
 #[allow(missing_docs)]
 pub enum EventRejection {
     /// No complete tick is open.
-    #[error("no tick is open: the first complete tick begins soon")]
+    #[error("no tick is open: the stream has just begun, is paused, or is retired")]
     NotOpen,
     #[error("user: {expected}")]
     User { expected: &'static str },

@@ -38,6 +38,18 @@ impl Service {
         self.start_stream(&declaration.name)
     }
 
+    /// Creates a stream of a name that was never used. Blocks.
+    ///
+    /// # Errors
+    /// An invalid declaration, and [`StoreError::Exists`].
+    pub fn create_new(&self, declaration: &Declaration) -> Result<(), ServiceError> {
+        let row = self.first_row(declaration)?;
+        for outcome in self.tools.store.commit(&[Write::Create(row.as_new())]) {
+            outcome?;
+        }
+        self.start_stream(&declaration.name)
+    }
+
     /// Stores declarations: new streams, or other queries, monitors, webhooks and retention of those that exist.
     pub(super) fn record(&self, declarations: &[Declaration]) -> Result<(), ServiceError> {
         for group in declarations.chunks(GROUP) {

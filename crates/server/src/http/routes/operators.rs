@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use serde_json::{Value as JsonValue, json};
@@ -15,8 +15,8 @@ use crate::http::auth::Role;
 use crate::http::problem::{Answer, Problem};
 use crate::http::request::{Name, SMALL, Shared, expect_json};
 use crate::http::route::{Route, object};
-use crate::service::{Overview, declaration_tag};
-use crate::store::Status;
+use crate::service::{Overview, ServiceError, declaration_tag};
+use crate::store::{Status, StoreError};
 use crate::stream::Declaration;
 
 pub(super) fn routes() -> Vec<Route> {
@@ -86,17 +86,26 @@ async fn stream(Extension(role): Extension<Role>, State(app): Shared, Name(name)
 
 async fn create(Extension(role): Extension<Role>, State(app): Shared, request: Request) -> Answer<Response> {
     expect_json(request.headers())?;
-    let tag = expected_tag(request.headers())?;
+    let (tag, only_new) = (expected_tag(request.headers())?, expects_none(request.headers())?);
     let body = app.body(request, SMALL).await?;
     let declaration: Declaration = serde_json::from_slice(body.as_ref())
         .map_err(|error| Problem::bad("declaration", plain_words(&error.to_string())))?;
     let name = declaration.name.clone();
     let is_new = app.service.overview(&name).is_none();
     let stored = app.blocking(move |app| {
-        app.service.create_if(&declaration, tag.as_deref())?;
+        match only_new {
+            true => app.service.create_new(&declaration)?,
+            false => app.service.create_if(&declaration, tag.as_deref())?,
+        }
         app.service.declaration(&declaration.name)
     });
-    let tag = tag_of(&stored.await??);
+    let stored = stored.await?.map_err(|error| match error {
+        ServiceError::Store(StoreError::Exists(_)) => {
+            Problem::new(StatusCode::PRECONDITION_FAILED, "exists", error.to_string())
+        }
+        error => error.into(),
+    });
+    let tag = tag_of(&stored?);
     tracing::info!(stream = name, is_new, "a stream was declared");
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, tag, Json(view(&app.overview(&name)?, role)?)).into_response())
@@ -113,6 +122,15 @@ fn expected_tag(headers: &HeaderMap) -> Answer<Option<String>> {
     let tag = value.to_str().ok().and_then(|tag| tag.trim().strip_prefix('"')?.strip_suffix('"'));
     let tag = tag.ok_or_else(|| Problem::bad("parameter", "If-Match: expected the ETag of a declaration"))?;
     Ok(Some(tag.to_owned()))
+}
+
+/// Whether `If-None-Match: *` asks that no stream has the name.
+fn expects_none(headers: &HeaderMap) -> Answer<bool> {
+    match headers.get(header::IF_NONE_MATCH).map(HeaderValue::as_bytes) {
+        None => Ok(false),
+        Some(b"*") if !headers.contains_key(header::IF_MATCH) => Ok(true),
+        Some(_) => Err(Problem::bad("parameter", "If-None-Match: only * is possible, and without If-Match")),
+    }
 }
 
 async fn declaration(State(app): Shared, Name(name): Name) -> Answer<Response> {

@@ -233,16 +233,17 @@ fn a_declaration_that_has_changed_is_not_overwritten() {
     let read = server.get(Some(Role::Operator), path);
     let tag = read.headers["etag"].clone();
     server.get(Some(Role::Analyst), path).refuses(403, "role");
-    let send = |declaration: &Value, tag: &str| {
+    let post = |declaration: &Value, tag: &str| {
         let body = declaration.to_string();
         let request = format!(
             "POST /v1/streams HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\n\
-             if-match: {tag}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+             {tag}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
             server.token(Role::Operator),
             body.len()
         );
         server.raw(request.as_bytes(), Duration::from_secs(5))
     };
+    let send = |declaration: &Value, tag: &str| post(declaration, &format!("if-match: {tag}"));
     let mut changed = read.json();
     changed["spec"]["monitors"][0]["start"] = json!(0.75);
     let first = send(&changed, &tag);
@@ -264,6 +265,14 @@ fn a_declaration_that_has_changed_is_not_overwritten() {
     assert!(send(&absent, tag).starts_with("HTTP/1.1 412 "));
     server.get(Some(Role::Operator), "/v1/streams/absent").refuses(404, "no_stream");
     assert!(send(&other, "nonsense").starts_with("HTTP/1.1 400 "));
+    // A new stream replaces none, also not one with the same guarantee.
+    let new = |declaration: &Value| post(declaration, "if-none-match: *");
+    let refused = new(&changed);
+    assert!(refused.starts_with("HTTP/1.1 412 ") && refused.contains("\"exists\""), "{refused}");
+    assert_eq!(server.get(Some(Role::Operator), path).json(), other);
+    assert!(new(&absent).starts_with("HTTP/1.1 201 "));
+    assert!(new(&absent).starts_with("HTTP/1.1 412 "));
+    assert!(post(&absent, "if-none-match: \"a\"").starts_with("HTTP/1.1 400 "));
 }
 
 #[test]
