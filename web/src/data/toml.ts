@@ -46,8 +46,11 @@ export function toml(object: { [key: string]: Json }): string {
   return [...lines, ...tables].join('\n');
 }
 
-export function specToml(declaration: Declaration): string {
-  return toml(declaration.spec as { [key: string]: Json });
+/** A block of `service.toml`, with all keys of the declaration. */
+export function declarationToml(declaration: Declaration): string {
+  const { spec, ...keys } = declaration;
+  const table = toml(spec as { [key: string]: Json }).replace(/^\[\[(?=[^[])/gm, '[[streams.spec.');
+  return `[[streams]]\n${toml(keys as { [key: string]: Json })}\n\n[streams.spec]\n${table}`;
 }
 
 /** A word of a POSIX shell. */
