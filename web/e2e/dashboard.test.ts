@@ -171,7 +171,10 @@ describe('the overview', () => {
     const { page } = await as('analyst');
     await page.getByRole('link', { name: 'visits' }).waitFor();
     // The devices of `ages` are not there.
-    await page.getByRole('row', { name: /^ages/ }).getByText('no report has been counted yet').waitFor();
+    await page
+      .getByRole('row', { name: /^ages/ })
+      .getByText('no report has been counted yet')
+      .waitFor({ timeout: 20_000 });
     await page.getByRole('button', { name: 'Budget left' }).click();
     const first = page.locator('.list .item[data-row="0"] a');
     await until('the order', async () => (await first.textContent()) === 'nearly-spent', 5);
@@ -502,6 +505,7 @@ describe('operators', () => {
     expect(await name.getAttribute('aria-invalid')).toBe('true');
     await name.fill('visitors');
     const tick = page.locator('input[name=tick]');
+    await tick.press('End');
     await tick.press('Backspace');
     await tick.pressSequentially('30');
     expect(await tick.inputValue()).toBe('30');

@@ -109,7 +109,7 @@ describe('declarations', () => {
   };
 
   it('are written as TOML, with texts escaped and tables last', () => {
-    expect(declarationToml({ ...declaration, epoch: 0, credentials: true, retention: { age: '9d' } })).toBe(
+    expect(declarationToml({ credentials: true, ...declaration, epoch: 0, retention: { age: '9d' } })).toBe(
       '[[streams]]\nname = "visits"\ntick = 60\nepoch = 0\ncredentials = true\nretention = { age = "9d" }\n\n' +
         '[streams.spec]\nfamily = "local"\nmechanism = "lpa"\nepsilon = "1"\nwindow = 24\ndomain = ["a \\"b\\"", "c\\nd"]\n\n' +
         '[[streams.spec.monitors]]\nname = "x"\ndirection = "above"\nstart = 0.5',
@@ -121,7 +121,9 @@ describe('declarations', () => {
 
   it('are quoted for a shell', () => {
     expect(quoted("it's")).toBe(`'it'\\''s'`);
-    expect(curlOf({ ...declaration, name: "a'; rm -rf /" }, 'http://x')).toContain(`a'\\''; rm -rf /`);
+    expect(curlOf({ ...declaration, name: "a'; rm -rf /" }, 'http://x', true)).toContain(`a'\\''; rm -rf /`);
+    expect(curlOf(declaration, 'http://x', true)).toContain("--header 'If-None-Match: *'");
+    expect(curlOf(declaration, 'http://x', false)).not.toContain('If-None-Match');
   });
 
   it('of the form name what is wrong', () => {

@@ -156,7 +156,7 @@ export function CreateView() {
                 </button>
               </div>
               <Copyable label="Declaration, for service.toml" text={declarationToml(declaration)} />
-              <Copyable label="The same for curl" text={curlOf(declaration, location.origin)} />
+              <Copyable label="The same for curl" text={curlOf(declaration, location.origin, true)} />
             </section>
           )}
         </div>

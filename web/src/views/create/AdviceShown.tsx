@@ -35,6 +35,7 @@ export function AdviceShown(props: {
         Less is better.
         {ranking.some((one) => one.mechanism === 'constant') &&
           ' “constant” is a baseline, which always releases the same: it cannot be taken.'}
+        {advice.metric === 'mse' && ' The words below compare mean squared errors, the squares of these.'}
       </p>
       {advice.why && <p>{advice.why}</p>}
       {advice.otherwise && <p class="soft">{advice.otherwise}</p>}

@@ -101,7 +101,7 @@ export function ManageTab(props: { state: StreamState; stream: Stream }) {
         {declaration && (
           <>
             <Copyable label="Declaration, for service.toml" text={declarationToml(declaration)} />
-            <Copyable label="The same for curl" text={curlOf(declaration, location.origin)} />
+            <Copyable label="The same for curl" text={curlOf(declaration, location.origin, false)} />
           </>
         )}
       </section>
