@@ -111,8 +111,8 @@ describe('declarations', () => {
   it('are written as TOML, with texts escaped and tables last', () => {
     expect(declarationToml({ credentials: true, ...declaration, epoch: 0, retention: { age: '9d' } })).toBe(
       '[[streams]]\nname = "visits"\ntick = 60\nepoch = 0\ncredentials = true\nretention = { age = "9d" }\n\n' +
-        '[streams.spec]\nfamily = "local"\nmechanism = "lpa"\nepsilon = "1"\nwindow = 24\ndomain = ["a \\"b\\"", "c\\nd"]\n\n' +
-        '[[streams.spec.monitors]]\nname = "x"\ndirection = "above"\nstart = 0.5',
+        '[streams.spec]\nfamily = "local"\nmechanism = "lpa"\nepsilon = "1"\nwindow = 24\n' +
+        'domain = ["a \\"b\\"", "c\\nd"]\n\n[[streams.spec.monitors]]\nname = "x"\ndirection = "above"\nstart = 0.5',
     );
     expect(toml({ domain: { low: 0, high: 10, missing: undefined }, 'odd key': true })).toBe(
       'domain = { low = 0, high = 10 }\n"odd key" = true',
