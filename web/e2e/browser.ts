@@ -73,7 +73,10 @@ export async function watched(
 async function replacePage(context: BrowserContext, folder: string): Promise<void> {
   await context.route(/\/(app\.js|app\.css|icon\.svg)?(#.*)?$/, async (route) => {
     const name = new URL(route.request().url()).pathname.slice(1) || 'index.html';
-    await route.fulfill({ response: await route.fetch(), body: readFileSync(join(folder, name)) });
+    const body = readFileSync(join(folder, name));
+    // The test may have closed the page meanwhile, or killed the service.
+    const response = await route.fetch().catch(() => null);
+    await (response ? route.fulfill({ response, body }) : route.abort()).catch(() => undefined);
   });
 }
 

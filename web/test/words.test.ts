@@ -1,13 +1,16 @@
 import { describe, expect, it } from 'vitest';
 import type { OverviewRow, Spec } from '../src/api/types';
 import { compare, isLate, matches, needsAttention } from '../src/data/filter';
+import { measureOf } from '../src/data/advice';
+import { isUncounted } from '../src/data/counted';
 import { amount, duration, figure } from '../src/data/format';
-import { draftOf, EMPTY, faultsOf, parseDomain } from '../src/data/form';
-import { eventsOf } from '../src/data/monitor';
+import { draftOf, EMPTY, EXISTS, faultsOf, parseDomain, tickSeconds } from '../src/data/form';
+import { eventsOf, monitorText, proposed, thresholdOf } from '../src/data/monitor';
 import { promiseOf, surestGuess } from '../src/data/promise';
 import { clampRange, numberTicks, pan, timeTicks, zoom } from '../src/data/ranges';
 import { ratesOf } from '../src/data/rates';
-import { curlOf, quoted, specToml, toml } from '../src/data/toml';
+import { sendingOf } from '../src/data/sending';
+import { curlOf, declarationToml, quoted, toml } from '../src/data/toml';
 import { decision, spentText } from '../src/data/why';
 
 const spec = (more: Partial<Spec>): Spec => ({ family: 'local', mechanism: 'lpa', epsilon: '1', window: 24, ...more });
@@ -26,6 +29,11 @@ describe('the promise', () => {
     expect(told({ family: 'scalar', protects: { contributor: 3 } }).sentences[0]).toContain('at most 3');
     expect(told({ family: 'scalar', protects: 'reading' }).sentences[0]).toContain('One reading');
     expect(told({ family: 'sequence', mechanism: 'rr' }).sentences[0]).toContain('symbol');
+  });
+
+  it('says whose reports count', () => {
+    expect(promiseOf({ tick: 60, spec: spec({}), credentials: true }).counted).toContain('one report of each enrolled');
+    expect(promiseOf({ tick: 60, spec: spec({}) }).counted).toBeNull();
   });
 
   it('has a sentence for each class', () => {
@@ -101,9 +109,10 @@ describe('declarations', () => {
   };
 
   it('are written as TOML, with texts escaped and tables last', () => {
-    expect(specToml(declaration)).toBe(
-      'family = "local"\nmechanism = "lpa"\nepsilon = "1"\nwindow = 24\ndomain = ["a \\"b\\"", "c\\nd"]\n\n' +
-        '[[monitors]]\nname = "x"\ndirection = "above"\nstart = 0.5',
+    expect(declarationToml({ credentials: true, ...declaration, epoch: 0, retention: { age: '9d' } })).toBe(
+      '[[streams]]\nname = "visits"\ntick = 60\nepoch = 0\ncredentials = true\nretention = { age = "9d" }\n\n' +
+        '[streams.spec]\nfamily = "local"\nmechanism = "lpa"\nepsilon = "1"\nwindow = 24\n' +
+        'domain = ["a \\"b\\"", "c\\nd"]\n\n[[streams.spec.monitors]]\nname = "x"\ndirection = "above"\nstart = 0.5',
     );
     expect(toml({ domain: { low: 0, high: 10, missing: undefined }, 'odd key': true })).toBe(
       'domain = { low = 0, high = 10 }\n"odd key" = true',
@@ -112,7 +121,9 @@ describe('declarations', () => {
 
   it('are quoted for a shell', () => {
     expect(quoted("it's")).toBe(`'it'\\''s'`);
-    expect(curlOf({ ...declaration, name: "a'; rm -rf /" }, 'http://x')).toContain(`a'\\''; rm -rf /`);
+    expect(curlOf({ ...declaration, name: "a'; rm -rf /" }, 'http://x', true)).toContain(`a'\\''; rm -rf /`);
+    expect(curlOf(declaration, 'http://x', true)).toContain("--header 'If-None-Match: *'");
+    expect(curlOf(declaration, 'http://x', false)).not.toContain('If-None-Match');
   });
 
   it('of the form name what is wrong', () => {
@@ -121,9 +132,22 @@ describe('declarations', () => {
     expect(faultsOf(form)).toEqual({});
     expect(faultsOf({ ...form, name: '<b>' }).name).toBeDefined();
     expect(faultsOf({ ...form, domain: 'a,a' }).domain).toBe('each name once');
-    expect(faultsOf({ ...form, domain: '1' }).domain).toBe('at least two values');
+    expect(faultsOf({ ...form, domain: '1' }).domain).toBe('2 to 16,777,216 values');
     expect(faultsOf({ ...form, row: 'number', low: '5', high: '5' }).high).toBeDefined();
     expect(faultsOf({ ...form, retention: '3 days' }).retention).toBeDefined();
+    expect(faultsOf(form, new Set(['visits'])).name).toBe(EXISTS);
+    for (const tick of ['', '0', '2.5', '-1'])
+      expect(faultsOf({ ...form, tick }).tick).toBe('a whole number, 1 or more');
+    expect(faultsOf({ ...form, tick: '30' })).toEqual({});
+    expect(tickSeconds({ ...form, tick: '30' })).toBe(108_000);
+    expect(faultsOf({ ...form, tick: '8785' }).tick).toBe('at most 366 days');
+    expect(faultsOf({ ...form, epsilon: '.5' })).toEqual({});
+    expect(draftOf({ ...form, epsilon: '.5' }, null).spec.epsilon).toBe(0.5);
+    for (const epsilon of ['0', '1001', '1,5', '1e1']) expect(faultsOf({ ...form, epsilon }).epsilon).toContain('1000');
+    expect(faultsOf({ ...form, population: '9007199254740992', window: '1000000000' })).toEqual({});
+    expect(faultsOf({ ...form, population: '10000000000000000' }).population).toContain('9,007,199,254,740,992');
+    expect(faultsOf({ ...form, window: '1000000001' }).window).toContain('1,000,000,000');
+    expect(faultsOf({ ...form, domain: '16777217' }).domain).toContain('16,777,216');
     expect(parseDomain(' 12 ')).toBe(12);
     expect(parseDomain('a, b\nc')).toEqual(['a', 'b', 'c']);
   });
@@ -135,6 +159,9 @@ describe('declarations', () => {
       tick: 3600,
       spec: { family: 'local', epsilon: 1, domain: ['home', 'work'], window: 24, population: 5000, every: '1h' },
     });
+    expect(draftOf({ ...form, credentials: true }, null).credentials).toBe(true);
+    // The answer is kept while another is tried, and does not count there.
+    expect(draftOf({ ...form, credentials: true, trust: 'curator' }, null)).not.toHaveProperty('credentials');
     expect(draftOf({ ...form, trust: 'curator', neighbours: 'replace' }, 'ba').spec).toEqual({
       family: 'central',
       mechanism: 'ba',
@@ -202,6 +229,72 @@ describe('monitors', () => {
     ]);
     expect(eventsOf([1, -1, -2, 0], { direction: 'below', start: -0.5 })).toEqual([{ started: 1, ended: 3 }]);
     expect(eventsOf([5, 5], { direction: 'above', start: 5 })).toEqual([]);
+  });
+
+  it('are proposed with hysteresis', () => {
+    const score = Array.from({ length: 101 }, (_, place) => place);
+    expect(proposed(score, 'above')).toEqual({ direction: 'above', start: 90, end: 80 });
+    expect(proposed(score, 'below')).toEqual({ direction: 'below', start: 10, end: 20 });
+    expect(proposed([null, 0.5], 'above').end).toBeLessThan(0.5);
+  });
+
+  it('have no threshold in an empty field', () => {
+    expect(['', ' ', '-', '1e-3', '-2.5'].map(thresholdOf)).toEqual([null, null, null, 0.001, -2.5]);
+  });
+
+  it('are told with unit and certainty', () => {
+    const monitor = { name: 'x', value: 'shop', direction: 'above', start: 0.4, end: 0.3 } as const;
+    expect(monitorText(monitor, 60)).toBe('share of shop above 40%, until 30%, judged by the estimate');
+    expect(
+      monitorText({ ...monitor, unit: 'counts', start: 40, delta: 2, confidence: 0.95, score: 'change' }, 60),
+    ).toBe(
+      'change of the number of users of shop, over 2 minutes above 40, until 0.3, judged by the whole 95% interval',
+    );
+  });
+});
+
+describe('predicted errors', () => {
+  it('are roots, in users or percent', () => {
+    const form = { ...EMPTY, population: '2000' };
+    expect(measureOf('mse', form).of(0.0001)).toBeCloseTo(1);
+    expect(measureOf('mse', form).label).toContain('percent');
+    expect(measureOf('mse', { ...form, trust: 'curator' }).of(0.0001)).toBeCloseTo(20);
+    expect(measureOf('mse', { ...form, row: 'number' }).of(9)).toBe(3);
+    expect(measureOf('error_rate', { ...form, row: 'symbol' }).of(0.25)).toBe(25);
+  });
+});
+
+describe('streams of devices', () => {
+  it('have no counted report until a release is fresh', () => {
+    const old = ['approximated', 'approximated'] as const;
+    expect(isUncounted('local', old, [0, 0])).toBe(true);
+    expect(isUncounted('local', old, [1 / 3, 1 / 3])).toBe(true);
+    expect(isUncounted('local', old, [0.31, 0.31])).toBe(false);
+    expect(isUncounted('local', ['approximated', 'fresh'], [0, 0])).toBe(false);
+    expect(isUncounted('central', old, [0, 0])).toBe(false);
+    expect(isUncounted('local', [], [])).toBe(false);
+  });
+
+  it('show how data get in', () => {
+    const stream = {
+      name: 'visits',
+      tick: 60,
+      status: 'running',
+      version: 1,
+      published: 0,
+      open: 7,
+      timestamp: 7,
+    } as const;
+    const rest = { driven: true, problem: null };
+    const told = (more: Partial<Spec>, keys = {}) =>
+      sendingOf({ ...stream, ...rest, ...keys, spec: spec({ domain: ['at home'], ...more }) }, 'http://x').command;
+    expect(told({})).toContain("--value 'at home'");
+    expect(told({}, { credentials: true })).toContain('--credential-file');
+    expect(told({ family: 'central' })).toContain(
+      'tidegate stream send visits --input events.ndjson --server http://x',
+    );
+    expect(told({ family: 'scalar', domain: { low: -4, high: 9 } })).toContain('--timestamp 7 --value=-4');
+    expect(told({ family: 'central' }, { backfill: true, open: null })).toContain('--history history.csv');
   });
 });
 

@@ -106,8 +106,12 @@ export async function getDeclaration(name: string): Promise<{ declaration: Decla
   return { declaration: (await response.json()) as Declaration, tag: response.headers.get('etag') };
 }
 
-/** Creates a stream, or with a tag changes what may change of one. */
-export const declare = (declaration: Declaration, tag: string | null = null): Promise<Stream> =>
+/** Creates a stream; fails with 412 if there is one of that name. */
+export const create = (declaration: Declaration): Promise<Stream> =>
+  json('v1/streams', { method: 'POST', body: declaration, headers: { 'if-none-match': '*' } });
+
+/** Changes what may change of a stream whose declaration still has that tag. */
+export const declare = (declaration: Declaration, tag: string | null): Promise<Stream> =>
   json('v1/streams', { method: 'POST', body: declaration, headers: tag ? { 'if-match': tag } : {} });
 
 export const setStatus = (name: string, action: 'pause' | 'resume' | 'retire'): Promise<Stream> =>

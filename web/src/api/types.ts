@@ -69,6 +69,7 @@ export interface Declaration {
   epoch?: number;
   lateness?: number;
   backfill?: boolean;
+  credentials?: boolean;
   spec: Spec;
   webhooks?: string[];
   retention?: { age?: string; timestamps?: number };

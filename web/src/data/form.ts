@@ -14,13 +14,15 @@ export interface Form {
   resolution: string;
   protects: 'reading' | 'contributor';
   contributor: string;
-  tick: number;
+  tick: string;
   unit: number;
   window: string;
   population: string;
   epsilon: string;
   neighbours: 'add_remove' | 'replace';
   retention: string;
+  /** Whether only reports of enrolled devices count. */
+  credentials: boolean;
 }
 
 export const EMPTY: Form = {
@@ -33,13 +35,14 @@ export const EMPTY: Form = {
   resolution: '1',
   protects: 'reading',
   contributor: '1',
-  tick: 1,
+  tick: '1',
   unit: 3600,
   window: '24',
   population: '',
   epsilon: '1',
   neighbours: 'add_remove',
   retention: '',
+  credentials: false,
 };
 
 export const UNITS = [
@@ -49,7 +52,19 @@ export const UNITS = [
   { seconds: 86_400, label: 'days', letter: 'd' },
 ];
 
-export const tickSeconds = (form: Form): number => Math.max(Math.round(form.tick), 1) * form.unit;
+export const EXISTS = 'a stream of that name exists';
+
+const MOST_TICK = 31_622_400;
+const MOST_POPULATION = 2 ** 53;
+const MOST_WINDOW = 1_000_000_000;
+const MOST_VALUES = 16_777_216;
+const MOST_EPSILON = 1000;
+
+/** Seconds of a tick; of one unit while the answer is none. */
+export const tickSeconds = (form: Form): number => (isCount(form.tick) ? Number(form.tick) : 1) * form.unit;
+
+/** Streams of devices: their reports may need credentials. */
+export const isOfDevices = (form: Form): boolean => ['local', 'sequence'].includes(familyOf(form));
 
 /** Names, divided by commas or lines, or a number of numbered values. */
 export function parseDomain(text: string): string[] | number | null {
@@ -62,27 +77,40 @@ export function parseDomain(text: string): string[] | number | null {
   return names.length ? names : null;
 }
 
-const isPositive = (text: string): boolean => /^\d+(\.\d+)?$/.test(text.trim()) && Number(text) > 0;
-const isCount = (text: string): boolean => /^\d+$/.test(text.trim()) && Number(text) >= 1;
-const isNumber = (text: string): boolean => /^[+-]?\d+(\.\d+)?$/.test(text.trim());
+const isPositive = (text: string): boolean => /^(\d+(\.\d*)?|\.\d+)$/.test(text.trim()) && Number(text) > 0;
+const isCount = (text: string, most = Infinity): boolean =>
+  /^\d+$/.test(text.trim()) && Number(text) >= 1 && Number(text) <= most;
+const isNumber = (text: string): boolean => /^[+-]?(\d+(\.\d*)?|\.\d+)$/.test(text.trim());
 
-/** What is wrong, by field. */
-export function faultsOf(form: Form): Partial<Record<keyof Form, string>> {
-  const faults: Partial<Record<keyof Form, string>> = {};
-  if (!/^[a-z0-9_-]{1,64}$/.test(form.name)) faults.name = 'up to 64 small letters, digits, _ and -';
-  if (!isPositive(form.epsilon)) faults.epsilon = 'a number above zero; 1 is usual, less is more private';
+export type Faults = Partial<Record<keyof Form, string>>;
+
+/** What is wrong, by field. Names that streams have already are taken: their streams would be changed. */
+export function faultsOf(form: Form, taken: ReadonlySet<string> = new Set()): Faults {
+  const faults: Faults = {};
+  if (!/^[a-z0-9_-]{1,64}$/.test(form.name)) faults.name = '1 to 64 small letters, digits, _ and -';
+  else if (taken.has(form.name)) faults.name = EXISTS;
+  if (!isPositive(form.epsilon) || Number(form.epsilon) > MOST_EPSILON)
+    faults.epsilon = 'digits, such as 0.5; above 0, at most 1000';
+  if (!isCount(form.tick)) faults.tick = 'a whole number, 1 or more';
+  else if (tickSeconds(form) > MOST_TICK) faults.tick = 'at most 366 days';
   if (form.row === 'number') {
-    if (!isNumber(form.low)) faults.low = 'a number';
+    if (!isNumber(form.low)) faults.low = 'digits, such as -0.5';
     if (!isNumber(form.high) || Number(form.high) <= Number(form.low)) faults.high = 'a number above the lowest';
-    if (!isPositive(form.resolution)) faults.resolution = 'a number above zero';
-    if (form.protects === 'contributor' && !isPositive(form.contributor)) faults.contributor = 'a number above zero';
+    if (!isPositive(form.resolution)) faults.resolution = 'digits, such as 0.5; above 0';
+    if (form.protects === 'contributor' && !isPositive(form.contributor))
+      faults.contributor = 'digits, such as 0.5; above 0';
   } else {
     const domain = parseDomain(form.domain);
     if (domain === null) faults.domain = 'names, divided by commas, or how many values there are';
     else if (Array.isArray(domain) && new Set(domain).size < domain.length) faults.domain = 'each name once';
-    else if ((Array.isArray(domain) ? domain.length : domain) < 2) faults.domain = 'at least two values';
-    if (!isCount(form.population)) faults.population = 'a whole number: about how many there are';
-    if (form.row === 'user' && !isCount(form.window)) faults.window = 'a whole number of ticks';
+    else {
+      const size = Array.isArray(domain) ? domain.length : domain;
+      if (size < 2 || size > MOST_VALUES) faults.domain = '2 to 16,777,216 values';
+    }
+    if (!isCount(form.population, MOST_POPULATION))
+      faults.population = 'digits only: a whole number from 1 to 9,007,199,254,740,992';
+    if (form.row === 'user' && !isCount(form.window, MOST_WINDOW))
+      faults.window = 'digits only: a whole number from 1 to 1,000,000,000';
   }
   if (form.retention.trim() && !/^[1-9]\d*[smhdw]$/.test(form.retention.trim()))
     faults.retention = 'such as 90d, or nothing';
@@ -111,8 +139,9 @@ export function draftOf(form: Form, mechanism: string | null): Draft {
     if (form.trust === 'device' || form.row === 'symbol') spec.population = Number(form.population);
     if (spec.family === 'central' && form.neighbours === 'replace') spec.neighbours = 'replace';
   }
-  spec.every = `${Math.max(Math.round(form.tick), 1)}${unit.letter}`;
+  spec.every = `${Number(form.tick)}${unit.letter}`;
   const draft: Draft = { name: form.name, tick: tickSeconds(form), spec };
+  if (form.credentials && isOfDevices(form)) draft.credentials = true;
   if (form.retention.trim()) draft.retention = { age: form.retention.trim() };
   return draft;
 }

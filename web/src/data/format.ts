@@ -104,3 +104,6 @@ export function duration(seconds: number, isSpan = false): string {
     seconds / length,
   );
 }
+
+/** Words as a title: the first letter is large. */
+export const sentence = (words: string): string => words.charAt(0).toUpperCase() + words.slice(1);

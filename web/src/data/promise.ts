@@ -8,6 +8,8 @@ export interface Promise_ {
   sentences: string[];
   neighbours: string;
   trust: string;
+  /** Which reports count, where credentials decide. */
+  counted: string | null;
   /** What e^epsilon means for a guess. */
   meaning: string | null;
 }
@@ -23,12 +25,15 @@ export function surestGuess(epsilon: number): number {
   return 1 / (1 + Math.exp(-epsilon));
 }
 
-export function promiseOf(stream: Pick<Stream, 'tick' | 'spec'>): Promise_ {
+export function promiseOf(stream: Pick<Stream, 'tick' | 'spec' | 'credentials'>): Promise_ {
   const { spec, tick } = stream;
   return {
     sentences: sentencesOf(spec, tick),
     neighbours: neighboursOf(spec),
     trust: trustOf(spec),
+    counted: stream.credentials
+      ? 'With credentials: at most one report of each enrolled device counts for a question. Nobody else can add any.'
+      : null,
     meaning: meaningOf(spec),
   };
 }

@@ -46,8 +46,18 @@ export function toml(object: { [key: string]: Json }): string {
   return [...lines, ...tables].join('\n');
 }
 
-export function specToml(declaration: Declaration): string {
-  return toml(declaration.spec as { [key: string]: Json });
+/** The same with the keys first that say what it is: the service orders keys by letters. */
+function ordered(declaration: Declaration): Declaration {
+  const { name, tick, epoch, spec, ...rest } = declaration;
+  const { family, mechanism, ...keys } = spec;
+  return { name, tick, ...(epoch === undefined ? {} : { epoch }), ...rest, spec: { family, mechanism, ...keys } };
+}
+
+/** A block of `service.toml`, with all keys of the declaration. */
+export function declarationToml(declaration: Declaration): string {
+  const { spec, ...keys } = ordered(declaration);
+  const table = toml(spec as { [key: string]: Json }).replace(/^\[\[(?=[^[])/gm, '[[streams.spec.');
+  return `[[streams]]\n${toml(keys as { [key: string]: Json })}\n\n[streams.spec]\n${table}`;
 }
 
 /** A word of a POSIX shell. */
@@ -55,11 +65,13 @@ export function quoted(word: string): string {
   return `'${word.replaceAll("'", `'\\''`)}'`;
 }
 
-export function curlOf(declaration: Declaration, server: string): string {
-  const body = JSON.stringify(declaration, null, 2);
+/** A request that declares a stream; a new one replaces none of its name. */
+export function curlOf(declaration: Declaration, server: string, isNew: boolean): string {
+  const body = JSON.stringify(ordered(declaration), null, 2);
   return [
     `curl --fail-with-body ${quoted(`${server}/v1/streams`)} \\`,
     '  --header "Authorization: Bearer $OPERATOR" \\',
+    ...(isNew ? ["  --header 'If-None-Match: *' \\"] : []),
     "  --header 'Content-Type: application/json' \\",
     `  --data ${quoted(body)}`,
   ].join('\n');

@@ -20,6 +20,8 @@ export function roleOf(token: string): Role | null {
 export const isSignedIn = computed(() => stored.value !== null);
 /** What the service says of the token, which decides. */
 const confirmed = signal<Role | null>(null);
+/** Whether the token has worked, here or before the page was loaded. */
+let hasWorked = false;
 export const role = computed<Role | null>(() => {
   if (stored.value === null) return null;
   return confirmed.value ?? roleOf(stored.value);
@@ -28,10 +30,12 @@ export const mayOperate = computed(() => role.value === 'operator');
 
 export function confirmRole(said: Role): void {
   confirmed.value = said;
+  hasWorked = true;
 }
 
-export function signIn(token: string): void {
+export function signIn(token: string, worked = false): void {
   confirmed.value = null;
+  hasWorked = worked;
   sessionStorage.setItem(KEY, token);
   useToken(token);
   refusal.value = null;
@@ -64,8 +68,10 @@ function readFragment(): boolean {
 }
 
 export function begin(): void {
-  whenRefused(() => signOut('The service does not know this token any more. Sign in with another one.'));
+  whenRefused(() =>
+    signOut(`The service does not know this token${hasWorked ? ' any more' : ''}. Sign in with another one.`),
+  );
   addEventListener('hashchange', readFragment);
   const known = sessionStorage.getItem(KEY);
-  if (!readFragment() && known) signIn(known);
+  if (!readFragment() && known) signIn(known, true);
 }

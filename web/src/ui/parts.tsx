@@ -41,6 +41,40 @@ export function Field(props: { label: string; hint?: string; children: Component
   );
 }
 
+/** A whole number from 1 on, which may be written freely; NaN while it is none. */
+export function CountField(props: {
+  label: string;
+  hint?: string;
+  most: number;
+  value: number;
+  onChange(value: number): void;
+}) {
+  const [text, setText] = useState(Number.isNaN(props.value) ? '' : String(props.value));
+  const take = (written: string): void => {
+    const value = /^\d+$/.test(written.trim()) ? Number(written) : NaN;
+    setText(written);
+    props.onChange(value >= 1 && value <= props.most ? value : NaN);
+  };
+  const isWrong = Number.isNaN(props.value);
+  return (
+    <label class="field">
+      <span>{props.label}</span>
+      <input
+        inputMode="numeric"
+        autocomplete="off"
+        value={text}
+        aria-invalid={isWrong}
+        onInput={(event) => take(event.currentTarget.value)}
+      />
+      {isWrong ? (
+        <small class="bad">Expected: a whole number from 1 to {props.most}</small>
+      ) : (
+        props.hint && <small>{props.hint}</small>
+      )}
+    </label>
+  );
+}
+
 export function Note(props: { kind?: 'bad' | 'warn' | 'good'; children: ComponentChildren }) {
   return (
     <p class={`note ${props.kind ?? ''}`} role={props.kind === 'bad' ? 'alert' : 'status'}>

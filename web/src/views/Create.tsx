@@ -1,11 +1,13 @@
 // A new stream: the questions of `tidegate new`, the predicted error, the declaration, and only then the stream.
 
 import { useMemo, useState } from 'preact/hooks';
-import { advise, declare } from '../api/routes';
+import { ApiError } from '../api/client';
+import { advise, create, getOverview } from '../api/routes';
 import type { Advice, Declaration } from '../api/types';
-import { draftOf, EMPTY, familyOf, faultsOf, type Form } from '../data/form';
+import { draftOf, EMPTY, EXISTS, familyOf, faultsOf, type Faults, type Form } from '../data/form';
 import { promiseOf } from '../data/promise';
-import { curlOf, specToml } from '../data/toml';
+import { curlOf, declarationToml } from '../data/toml';
+import { usePolled } from '../state/poll';
 import { addressOf, go } from '../state/route';
 import { tokenInfo } from '../state/token';
 import { Copyable, Failed, Note } from '../ui/parts';
@@ -20,6 +22,8 @@ export const MECHANISMS: Record<string, string[]> = {
   sequence: ['rr', 'oue'],
 };
 
+const EVERY = 10_000;
+
 export function CreateView() {
   const [form, setForm] = useState<Form>(EMPTY);
   const [isTouched, setTouched] = useState(false);
@@ -27,7 +31,14 @@ export function CreateView() {
   const [advice, setAdvice] = useState<{ key: string; advice: Advice } | null>(null);
   const [isBusy, setBusy] = useState(false);
   const [error, setError] = useState<{ what: string; error: unknown } | null>(null);
-  const faults = faultsOf(form);
+  const [refused, setRefused] = useState<string | null>(null);
+  const overview = usePolled(getOverview, EVERY).value.value;
+  const taken = useMemo(() => {
+    const names = overview?.streams.map((row) => row.name) ?? [];
+    return new Set(refused === null ? names : [...names, refused]);
+  }, [overview, refused]);
+  const faults = faultsOf(form, taken);
+  const shown: Faults = isTouched ? faults : faults.name === EXISTS ? { name: EXISTS } : {};
   const isRight = Object.keys(faults).length === 0;
   const key = JSON.stringify({ ...form, name: '' });
   const known = advice?.key === key ? advice.advice : null;
@@ -40,21 +51,24 @@ export function CreateView() {
     return { ...known.declaration, name: form.name };
   }, [form, known, mechanism, isRight]);
 
+  const promise = declaration && promiseOf(declaration);
+
   const change = (next: Partial<Form>): void => {
     const changed = { ...form, ...next };
     if (familyOf(changed) !== familyOf(form)) setMechanism(null);
     setForm(changed);
+    setError(null);
   };
   const predict = async (event: Event): Promise<void> => {
     event.preventDefault();
     setTouched(true);
+    setError(null);
     if (!isRight) {
       requestAnimationFrame(() => document.querySelector<HTMLElement>('[aria-invalid=true]')?.focus());
       return;
     }
     if (!advises) return;
     setBusy(true);
-    setError(null);
     try {
       const population = form.row === 'user' && form.trust === 'curator' ? { population: Number(form.population) } : {};
       setAdvice({ key, advice: await advise({ declaration: draftOf(form, null), ...population }) });
@@ -63,13 +77,15 @@ export function CreateView() {
     }
     setBusy(false);
   };
-  const create = async (): Promise<void> => {
+  const make = async (): Promise<void> => {
     setBusy(true);
+    setError(null);
     try {
-      await declare(declaration!);
+      await create(declaration!);
       go(addressOf(['streams', form.name]));
     } catch (failure) {
-      setError({ what: 'The stream was not created', error: failure });
+      if (failure instanceof ApiError && failure.status === 412) setRefused(form.name);
+      else setError({ what: 'The stream was not created', error: failure });
       setBusy(false);
     }
   };
@@ -79,7 +95,7 @@ export function CreateView() {
       <h1>New stream</h1>
       <div class="two">
         <form class="card stack" onSubmit={(event) => void predict(event)} noValidate>
-          <Questions form={form} faults={isTouched ? faults : {}} onChange={change} />
+          <Questions form={form} faults={shown} onChange={change} />
           {(!advises || mechanism !== null) && (
             <label class="field">
               <span>Mechanism</span>
@@ -113,7 +129,7 @@ export function CreateView() {
             <Note>Mechanisms are compared on simulated streams. This takes up to twenty seconds.</Note>
           )}
           {advice && !known && !isBusy && <Note kind="warn">The answers have changed since the prediction.</Note>}
-          {known && <AdviceShown advice={known} mechanism={mechanism} onChoose={setMechanism} />}
+          {known && <AdviceShown advice={known} form={form} mechanism={mechanism} onChoose={setMechanism} />}
           {!known && !isBusy && !declaration && (
             <div class="card stack tight">
               <h2>What happens next</h2>
@@ -129,20 +145,18 @@ export function CreateView() {
               <h2>
                 {declaration.name}: {declaration.spec.family}.{declaration.spec.mechanism}
               </h2>
-              {promiseOf(declaration).sentences.map((sentence) => (
+              {promise!.sentences.map((sentence) => (
                 <p key={sentence}>{sentence}</p>
               ))}
+              {promise!.counted && <p>{promise!.counted}</p>}
               <p class="soft small">The guarantee of a stream never changes: another guarantee is another stream.</p>
               <div>
-                <button type="button" class="primary" disabled={isBusy} onClick={() => void create()}>
+                <button type="button" class="primary" disabled={isBusy} onClick={() => void make()}>
                   Create the stream
                 </button>
               </div>
-              <Copyable
-                label="Spec (TOML)"
-                text={mechanism === null && known?.toml ? known.toml : specToml(declaration)}
-              />
-              <Copyable label="The same for curl" text={curlOf(declaration, location.origin)} />
+              <Copyable label="Declaration, for service.toml" text={declarationToml(declaration)} />
+              <Copyable label="The same for curl" text={curlOf(declaration, location.origin, true)} />
             </section>
           )}
         </div>

@@ -4,6 +4,7 @@ import { useComputed, useSignal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { getOverview, getSparklines } from '../api/routes';
 import type { OverviewRow, SparklineData } from '../api/types';
+import { isUncounted, UNCOUNTED } from '../data/counted';
 import { ago, moment, percent, whole } from '../data/format';
 import { compare, FILTERS, isLate, matches, ORDERS, type Filter, type Order } from '../data/filter';
 import { Sparkline } from '../charts/small';
@@ -275,7 +276,9 @@ function Row(props: { row: OverviewRow; place: number; top: number; now: number;
         <StatusChip status={row.status} problem={row.problem} />
       </div>
       <div class="cell wide" role="cell">
-        {spark && spark.values.length > 0 ? (
+        {spark && isUncounted(row.family, spark.freshness, spark.values) ? (
+          <small>{UNCOUNTED}</small>
+        ) : spark && spark.values.length > 0 ? (
           <>
             <Sparkline
               values={spark.values}

@@ -1,36 +1,42 @@
 import type { Advice } from '../../api/types';
 import { RankedBars } from '../../charts/small';
+import { measureOf } from '../../data/advice';
 import { figure } from '../../data/format';
-
-const METRICS: Record<string, string> = {
-  mse: 'mean squared error',
-  mae: 'mean absolute error',
-  mre: 'mean relative error',
-  amre: 'mean relative error',
-  error_rate: 'share of wrong symbols',
-  ajsd: 'Jensen–Shannon divergence',
-  histogram_distance: 'distance of histograms',
-};
+import type { Form } from '../../data/form';
 
 const plain = (mechanism: string): string => mechanism.replace(/^.*\./, '');
 
 export function AdviceShown(props: {
   advice: Advice;
+  /** The answers that the advice is for. */
+  form: Form;
   mechanism: string | null;
   onChoose(mechanism: string | null): void;
 }) {
   const { advice } = props;
   const chosen = props.mechanism ?? (advice.mechanism === null ? null : plain(advice.mechanism));
-  const ranking = advice.ranking.map((one) => ({ ...one, mechanism: plain(one.mechanism) }));
-  const metric = METRICS[advice.metric] ?? advice.metric;
+  const measure = measureOf(advice.metric, props.form);
+  const ranking = advice.ranking.map((one) => ({
+    ...one,
+    mechanism: plain(one.mechanism),
+    error: measure.of(one.error),
+    low: measure.of(one.low),
+    high: measure.of(one.high),
+  }));
   return (
     <section class="card stack" aria-label="Prediction">
       <h2>Predicted error</h2>
       {ranking.length === 0 ? (
         <p>No mechanism fits these answers: a larger ε or fewer values may help.</p>
       ) : (
-        <RankedBars ranking={ranking} chosen={chosen} unit={`${metric}, logarithmic: less is better`} />
+        <RankedBars ranking={ranking} chosen={chosen} unit={`${measure.label}; logarithmic`} />
       )}
+      <p class="soft small">
+        Less is better.
+        {ranking.some((one) => one.mechanism === 'constant') &&
+          ' “constant” is a baseline, which always releases the same: it cannot be taken.'}
+        {advice.metric === 'mse' && ' The words below compare mean squared errors, the squares of these.'}
+      </p>
       {advice.why && <p>{advice.why}</p>}
       {advice.otherwise && <p class="soft">{advice.otherwise}</p>}
       <details>
@@ -41,7 +47,7 @@ export function AdviceShown(props: {
               <tr>
                 <th scope="col">Mechanism</th>
                 <th scope="col" class="number">
-                  {metric}
+                  {measure.label}
                 </th>
                 <th scope="col" class="number">
                   from
@@ -67,7 +73,7 @@ export function AdviceShown(props: {
                     {one.mechanism === chosen ? (
                       <span class="chip good">chosen</span>
                     ) : (
-                      one.mechanism !== 'constant' && (
+                      (one.mechanism === 'constant' && <span class="soft">a baseline</span>) || (
                         <button type="button" onClick={() => props.onChoose(one.mechanism)}>
                           Take {one.mechanism}
                         </button>

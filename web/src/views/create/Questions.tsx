@@ -1,8 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { duration } from '../../data/format';
-import { tickSeconds, UNITS, type Form, type Row } from '../../data/form';
-
-type Faults = Partial<Record<keyof Form, string>>;
+import { EXISTS, isOfDevices, tickSeconds, UNITS, type Faults, type Form, type Row } from '../../data/form';
 
 const ROWS: { key: Row; label: string; hint: string }[] = [
   { key: 'user', label: 'A value of each user', hint: 'How many users have each value is released' },
@@ -104,17 +102,18 @@ export function Questions(props: { form: Form; faults: Faults; onChange(change: 
         text('domain', 'Possible values', 'names, divided by commas, or their number; public, never taken from data')
       )}
       <div class="form">
-        <Answer label="A tick is" hint={`releases every ${duration(tickSeconds(form))}`}>
+        <Answer label="A tick is" fault={faults.tick} hint={`releases every ${duration(tickSeconds(form))}`}>
           {(described) => (
             <span class="row">
               <input
-                type="number"
                 name="tick"
-                min="1"
+                inputMode="numeric"
+                autocomplete="off"
                 style={{ width: '5rem' }}
                 value={form.tick}
+                aria-invalid={faults.tick !== undefined}
                 aria-describedby={described}
-                onInput={(event) => onChange({ tick: Math.max(event.currentTarget.valueAsNumber || 1, 1) })}
+                onInput={(event) => onChange({ tick: event.currentTarget.value })}
               />
               <select
                 aria-label="Unit of the tick"
@@ -150,6 +149,20 @@ export function Questions(props: { form: Form; faults: Faults; onChange(change: 
         )}
         {text('retention', 'Keep releases for', 'such as 90d; nothing for ever')}
       </div>
+      {isOfDevices(form) && (
+        <label class="choice">
+          <input
+            type="checkbox"
+            name="credentials"
+            checked={form.credentials}
+            onChange={(event) => onChange({ credentials: event.currentTarget.checked })}
+          />
+          <span>
+            Only enrolled devices count
+            <small>Each needs a credential, from your backend; without, any ingest token can invent devices</small>
+          </span>
+        </label>
+      )}
     </>
   );
 }
@@ -168,7 +181,11 @@ function Answer(props: {
         {props.children(id)}
       </label>
       <small id={id} class={props.fault ? 'bad' : ''}>
-        {props.fault ? `Expected: ${props.fault}` : props.hint}
+        {props.fault === EXISTS
+          ? `Choose another name: ${EXISTS}`
+          : props.fault
+            ? `Expected: ${props.fault}`
+            : props.hint}
       </small>
     </div>
   );

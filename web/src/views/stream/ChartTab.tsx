@@ -5,13 +5,15 @@ import { HeatMap } from '../../charts/HeatMap';
 import { TimePlot } from '../../charts/TimePlot';
 import type { TimeChartData } from '../../charts/time';
 import { TreeView } from '../../charts/TreeView';
-import { moment, percent } from '../../data/format';
+import { isSeriesUncounted, UNCOUNTED } from '../../data/counted';
+import { moment, percent, sentence } from '../../data/format';
 import { pickText, type Line } from '../../data/lines';
 import { clampRange, pan, PRESETS, zoom, type Range } from '../../data/ranges';
 import { CONFIDENCES, type Series } from '../../data/series';
+import { sendingOf } from '../../data/sending';
 import { param, setParams } from '../../state/route';
 import type { StreamState } from '../../state/stream';
-import { Empty, Segments } from '../../ui/parts';
+import { Copyable, Segments } from '../../ui/parts';
 import { seriesName } from '../../ui/theme';
 import { neededSeconds } from '../Stream';
 import { Downloads } from './Downloads';
@@ -55,39 +57,26 @@ export function ChartTab(props: { state: StreamState; stream: Stream }) {
         </p>
       </div>
     );
-  if (stream.spec.family === 'sequence' && series.length === 0) {
-    return (
-      <Empty title="Nothing is released yet">
-        <p>Devices release their symbols when they have them.</p>
-      </Empty>
-    );
-  }
-  if (series.length === 0) return <NothingYet stream={stream} />;
+  if (series.length === 0) return <NothingYet stream={stream} title="Nothing is released yet" />;
   return <Charts state={state} stream={stream} series={series} version={state.version.value} />;
 }
 
-function NothingYet(props: { stream: Stream }) {
+/** What to do while a stream has nothing to show. */
+function NothingYet(props: { stream: Stream; title: string }) {
   const { stream } = props;
-  const isCurated = stream.spec.family === 'central' || stream.spec.family === 'scalar';
+  const { what, command } = sendingOf(stream, location.origin);
   return (
-    <div class="card">
-      <Empty title="Nothing is released yet">
-        <p>
-          {stream.status !== 'running'
-            ? 'The stream does not run. An operator can resume it, unless it is retired.'
-            : isCurated
-              ? 'Send events with an ingest token; the release of a tick follows when it is over:'
-              : 'Let devices answer its questions; try it with a simulated fleet:'}
-        </p>
-        {stream.status === 'running' && (
-          <pre class="code">
-            {isCurated
-              ? `tidegate stream send ${stream.name} --input events.csv`
-              : `tidegate device fleet --stream ${stream.name} --devices 1000`}
-          </pre>
-        )}
-      </Empty>
-    </div>
+    <section class="card stack" aria-label={props.title}>
+      <h2>{props.title}</h2>
+      {stream.status === 'running' ? (
+        <>
+          <p>{what}.</p>
+          <Copyable label="Command" text={command} />
+        </>
+      ) : (
+        <p>The stream does not run. An operator can resume it, unless it is retired.</p>
+      )}
+    </section>
   );
 }
 
@@ -140,10 +129,12 @@ function Charts(props: { state: StreamState; stream: Stream; series: Series; ver
   const common = { view: charts, all, height, onRange, onPick, label: `Releases of ${stream.name}` };
   const shownPlace = selectedPlace >= 0 ? selectedPlace : series.length - 1;
   const [firstPick] = picks;
+  const uncounted = useMemo(() => isSeriesUncounted(stream.spec.family, series), [series, version]);
 
   return (
     <div class="chart-layout">
       <div class="stack">
+        {uncounted && <NothingYet stream={stream} title={sentence(UNCOUNTED)} />}
         <div class="card stack">
           <div class="toolbar">
             <Segments
@@ -325,7 +316,12 @@ function Legend(props: { lines: Line[]; isStack: boolean }) {
         </svg>{' '}
         nullified
       </span>
-      {!props.isStack && <span class="soft">Bands hold the truth with the chosen confidence.</span>}
+      {!props.isStack && (
+        <span class="soft">
+          Bands hold the truth with about the chosen confidence. They end where the truth must; an estimate may lie
+          outside.
+        </span>
+      )}
     </div>
   );
 }

@@ -114,7 +114,9 @@ function picture(props: DownloadProps): string {
   const epsilon =
     spec.epsilon === undefined ? '' : `, ε ${spec.epsilon}${spec.window ? ` in ${spec.window} ticks` : ''}`;
   const bands =
-    view === 'stack' || view === 'heat' ? '' : `; bands hold the truth with ${confidenceOf() * 100} % probability`;
+    view === 'stack' || view === 'heat'
+      ? ''
+      : `; bands hold the truth with about ${confidenceOf() * 100} % probability`;
   const options = {
     title: stream.name,
     subtitle: `${period}. ${spec.family}.${spec.mechanism}${epsilon}${bands}`,

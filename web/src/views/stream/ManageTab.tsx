@@ -4,7 +4,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { getDeclaration, setStatus } from '../../api/routes';
 import type { Declaration, Stream } from '../../api/types';
 import { duration } from '../../data/format';
-import { curlOf, specToml } from '../../data/toml';
+import { curlOf, declarationToml } from '../../data/toml';
 import type { StreamState } from '../../state/stream';
 import { Copyable, Dialog, Failed, Field } from '../../ui/parts';
 
@@ -100,8 +100,8 @@ export function ManageTab(props: { state: StreamState; stream: Stream }) {
         <h2>Declaration</h2>
         {declaration && (
           <>
-            <Copyable label="Spec (TOML)" text={specToml(declaration)} />
-            <Copyable label="The same for curl" text={curlOf(declaration, location.origin)} />
+            <Copyable label="Declaration, for service.toml" text={declarationToml(declaration)} />
+            <Copyable label="The same for curl" text={curlOf(declaration, location.origin, false)} />
           </>
         )}
       </section>

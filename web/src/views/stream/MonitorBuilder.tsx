@@ -7,13 +7,13 @@ import type { TimeChartData } from '../../charts/time';
 import { newView } from '../../charts/view';
 import { amount, duration, figure, percent, whole } from '../../data/format';
 import type { Line } from '../../data/lines';
-import { eventsOf, scores } from '../../data/monitor';
+import { eventsOf, proposed, scores, thresholdOf } from '../../data/monitor';
 import { numberTicks } from '../../data/ranges';
 import { unitOf, type Series } from '../../data/series';
 import { changeSpec } from '../../state/declaration';
 import { mayOperate } from '../../state/session';
 import type { StreamState } from '../../state/stream';
-import { Failed, Field, Note } from '../../ui/parts';
+import { CountField, Failed, Field, Note } from '../../ui/parts';
 import { allOf, gapOf } from './model';
 import { FIRST_SUBJECT, SubjectFields, subjectKeys, UnitField } from './Subject';
 
@@ -34,13 +34,6 @@ export function MonitorBuilder(props: { state: StreamState; stream: Stream }) {
   return <Builder {...props} series={series} version={props.state.version.value} />;
 }
 
-/** A threshold that few releases pass: the largest or smallest score of a tenth of them. */
-function proposed(score: readonly (number | null)[], direction: 'above' | 'below'): number {
-  const known = score.filter((one): one is number => one !== null).sort((one, other) => one - other);
-  const place = Math.floor((known.length - 1) * (direction === 'above' ? 0.9 : 0.1));
-  return Number((known[place] ?? 0.5).toPrecision(2));
-}
-
 function Builder(props: { state: StreamState; stream: Stream; series: Series; version: number }) {
   const { state, stream, series, version } = props;
   const native = unitOf(series.shape) ?? 'frequencies';
@@ -54,8 +47,8 @@ function Builder(props: { state: StreamState; stream: Stream; series: Series; ve
   const [direction, setDirection] = useState<'above' | 'below'>('above');
   const [confidence, setConfidence] = useState('');
   const [name, setName] = useState('');
-  const [start, setStart] = useState<number | null>(null);
-  const [end, setEnd] = useState<number | null>(null);
+  const [start, setStart] = useState<string | null>(null);
+  const [end, setEnd] = useState<string | null>(null);
   const [error, setError] = useState<unknown>(null);
   const [saved, setSaved] = useState<string | null>(null);
 
@@ -71,8 +64,11 @@ function Builder(props: { state: StreamState; stream: Stream; series: Series; ve
   const key = JSON.stringify([about.value, about.first, about.last, unit, delta, kind]);
   const score = useMemo(() => scores(series, about, stream.spec), [series, version, key]);
   const usual = useMemo(() => proposed(score, direction), [key, direction, series]);
-  const from = start ?? usual;
-  const until = end ?? from;
+  const startText = start ?? String(usual.start);
+  const given = thresholdOf(startText);
+  const from = given ?? usual.start;
+  const endText = end ?? String(Number((from + usual.end - usual.start).toPrecision(6)));
+  const until = thresholdOf(endText) ?? from;
   const monitor: MonitorSpec = {
     ...about,
     start: from,
@@ -118,18 +114,27 @@ function Builder(props: { state: StreamState; stream: Stream; series: Series; ve
     };
   }, [score, from, until, isShare]);
   const thresholds: Threshold[] = [
-    { key: 'end', label: `ends at ${format(until)}`, value: until, step, onChange: (value) => setEnd(value) },
+    { key: 'end', label: `ends at ${format(until)}`, value: until, step, onChange: (value) => setEnd(String(value)) },
     {
       key: 'start',
       label: `starts ${direction} ${format(from)}`,
       value: from,
       step,
-      onChange: (value) => setStart(value),
+      onChange: (value) => setStart(String(value)),
     },
   ];
   const alarms = events.length === 1 ? 'one alarm' : `${whole(events.length)} alarms`;
   const raised = confidence ? `${alarms} or fewer, for whole intervals must pass` : alarms;
-  const isWrong = direction === 'above' ? until > from : until < from;
+  const wrong =
+    given === null || thresholdOf(endText) === null
+      ? 'Start and end must be numbers.'
+      : Number.isNaN(delta)
+        ? 'The number of ticks is missing.'
+        : direction === 'above' && until > from
+          ? 'The end must not lie above the start.'
+          : direction === 'below' && until < from
+            ? 'The end must not lie below the start.'
+            : null;
 
   const save = async (event: Event): Promise<void> => {
     event.preventDefault();
@@ -142,15 +147,14 @@ function Builder(props: { state: StreamState; stream: Stream; series: Series; ve
       setError(failure);
     }
   };
-  const number = (value: number, set: (value: number) => void, label: string) => (
+  const threshold = (text: string, set: (text: string) => void, label: string) => (
     <Field label={label}>
       <input
-        type="number"
-        step="any"
-        value={value}
-        onInput={(event) =>
-          Number.isFinite(event.currentTarget.valueAsNumber) && set(event.currentTarget.valueAsNumber)
-        }
+        inputMode="decimal"
+        autocomplete="off"
+        value={text}
+        aria-invalid={thresholdOf(text) === null}
+        onInput={(event) => set(event.currentTarget.value)}
       />
     </Field>
   );
@@ -179,10 +183,8 @@ function Builder(props: { state: StreamState; stream: Stream; series: Series; ve
         )}
       />
       <p role="status">
-        {isWrong ? (
-          <span class="bad">
-            {direction === 'above' ? 'The end must not lie above the start.' : 'The end must not lie below the start.'}
-          </span>
+        {wrong !== null ? (
+          <span class="bad">{wrong}</span>
         ) : (
           `On the ${whole(known.length)} loaded releases it would have raised ${raised}.`
         )}
@@ -209,19 +211,13 @@ function Builder(props: { state: StreamState; stream: Stream; series: Series; ve
               <option value="change">Its change</option>
             </select>
           </Field>
-          <Field label="Summed over ticks" hint={duration(delta * stream.tick)}>
-            <input
-              type="number"
-              min="1"
-              max="1000"
-              value={delta}
-              onInput={(event) => (
-                setDelta(Math.max(event.currentTarget.valueAsNumber || 1, 1)),
-                setStart(null),
-                setEnd(null)
-              )}
-            />
-          </Field>
+          <CountField
+            label="Summed over ticks"
+            hint={duration(delta * stream.tick)}
+            most={1000}
+            value={delta}
+            onChange={(next) => (setDelta(next), setStart(null), setEnd(null))}
+          />
           <Field label="Alarm when">
             <select
               value={direction}
@@ -235,8 +231,8 @@ function Builder(props: { state: StreamState; stream: Stream; series: Series; ve
               <option value="below">below the start</option>
             </select>
           </Field>
-          {number(from, setStart, 'Start')}
-          {number(until, setEnd, 'End')}
+          {threshold(startText, setStart, 'Start')}
+          {threshold(endText, setEnd, 'End')}
           <Field label="Certainty">
             <select value={confidence} onChange={(event) => setConfidence(event.currentTarget.value)}>
               <option value="">the estimate</option>
@@ -255,7 +251,7 @@ function Builder(props: { state: StreamState; stream: Stream; series: Series; ve
             <Field label="Name of the monitor">
               <input required maxLength={100} value={name} onInput={(event) => setName(event.currentTarget.value)} />
             </Field>
-            <button type="submit" class="primary" disabled={isWrong}>
+            <button type="submit" class="primary" disabled={wrong !== null}>
               Save monitor
             </button>
           </div>

@@ -41,6 +41,7 @@ export function PromiseTab(props: { state: StreamState; stream: Stream }) {
         {words.meaning && <p>{words.meaning}</p>}
         <p>{words.neighbours}</p>
         <p>{words.trust}</p>
+        {words.counted && <p>{words.counted}</p>}
         {info && (
           <dl class="facts">
             <dt>Neighbours</dt>

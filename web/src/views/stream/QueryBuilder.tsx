@@ -7,7 +7,7 @@ import { clockOf } from '../../data/series';
 import { changeSpec } from '../../state/declaration';
 import { mayOperate } from '../../state/session';
 import type { StreamState } from '../../state/stream';
-import { Failed, Field, Note } from '../../ui/parts';
+import { CountField, Failed, Field, Note } from '../../ui/parts';
 import { FIRST_SUBJECT, SubjectFields, subjectKeys, UnitField } from './Subject';
 
 /** A question with its answer while it is written; it costs no budget. */
@@ -27,9 +27,11 @@ export function QueryBuilder(props: { state: StreamState; stream: Stream }) {
     confidence,
     ...(subject.kind === 'top' ? {} : { delta }),
   };
-  const text = JSON.stringify(query);
+  const isWrong = Number.isNaN(subject.kind === 'top' ? subject.top : delta);
+  const text = isWrong ? null : JSON.stringify(query);
 
   useEffect(() => {
+    if (text === null) return (setAnswer(null), setError(null));
     const stop = new AbortController();
     const timer = setTimeout(() => {
       ask(state.name, JSON.parse(text) as QuerySpec, stop.signal).then(
@@ -60,15 +62,13 @@ export function QueryBuilder(props: { state: StreamState; stream: Stream }) {
       <div class="form">
         <SubjectFields stream={stream} subject={subject} withTop onChange={setSubject} />
         {subject.kind !== 'top' && (
-          <Field label="Summed over ticks" hint={delta > 1 ? duration(delta * stream.tick) : 'the last release only'}>
-            <input
-              type="number"
-              min="1"
-              max="10000"
-              value={delta}
-              onInput={(event) => setDelta(Math.max(event.currentTarget.valueAsNumber || 1, 1))}
-            />
-          </Field>
+          <CountField
+            label="Summed over ticks"
+            hint={delta > 1 ? duration(delta * stream.tick) : 'the last release only'}
+            most={10_000}
+            value={delta}
+            onChange={setDelta}
+          />
         )}
         <UnitField unit={unit} onChange={setUnit} />
         <Field label="Confidence">
@@ -91,7 +91,7 @@ export function QueryBuilder(props: { state: StreamState; stream: Stream }) {
           <Field label="Name of the standing query">
             <input required value={name} maxLength={100} onInput={(event) => setName(event.currentTarget.value)} />
           </Field>
-          <button type="submit" class="primary">
+          <button type="submit" class="primary" disabled={isWrong}>
             Save as standing query
           </button>
         </form>

@@ -1,27 +1,10 @@
 import { useState } from 'preact/hooks';
-import type { MonitorSpec, QuerySpec, Stream } from '../../api/types';
-import { duration, figure } from '../../data/format';
+import type { Stream } from '../../api/types';
+import { monitorText, queryText } from '../../data/monitor';
 import { changeSpec } from '../../state/declaration';
 import { mayOperate } from '../../state/session';
 import type { StreamState } from '../../state/stream';
 import { Dialog, Failed } from '../../ui/parts';
-
-function subject(of: QuerySpec | MonitorSpec): string {
-  if ('top' in of && of.top !== undefined) return `the ${of.top} most frequent values`;
-  return of.value !== undefined ? `${of.value}` : `${of.first} to ${of.last}`;
-}
-
-function queryText(query: QuerySpec, tick: number): string {
-  const period = (query.delta ?? 1) > 1 ? `, over ${duration(query.delta! * tick)}` : '';
-  return `${query.unit === 'counts' ? 'number of users' : 'share'} of ${subject(query)}${period}`;
-}
-
-function monitorText(monitor: MonitorSpec, tick: number): string {
-  const period = (monitor.delta ?? 1) > 1 ? `, over ${duration(monitor.delta! * tick)}` : '';
-  const score = monitor.score === 'change' ? 'change of ' : '';
-  const rule = `${monitor.direction} ${figure(monitor.start)}, until ${figure(monitor.end ?? monitor.start)}`;
-  return `${score}${subject(monitor)}${period} ${rule}`;
-}
 
 /** What is asked with every release, and watched. */
 export function Standing(props: { state: StreamState; stream: Stream }) {

@@ -2,7 +2,7 @@
 
 import type { Stream, Unit, Value } from '../../api/types';
 import { namesOf, valueOf } from '../../data/domain';
-import { Field } from '../../ui/parts';
+import { CountField, Field } from '../../ui/parts';
 
 export interface Subject {
   kind: 'value' | 'range' | 'top';
@@ -66,15 +66,12 @@ export function SubjectFields(props: {
         </select>
       </Field>
       {subject.kind === 'top' ? (
-        <Field label="How many">
-          <input
-            type="number"
-            min="1"
-            max={names.length}
-            value={subject.top}
-            onInput={(event) => onChange({ ...subject, top: event.currentTarget.valueAsNumber || 1 })}
-          />
-        </Field>
+        <CountField
+          label="How many"
+          most={names.length}
+          value={subject.top}
+          onChange={(top) => onChange({ ...subject, top })}
+        />
       ) : (
         <Field label={subject.kind === 'range' ? 'From' : 'Value'}>
           <select
