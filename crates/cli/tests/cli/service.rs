@@ -178,7 +178,7 @@ fn a_service_is_made_served_queried_and_stopped() {
     assert_eq!(top["top"].as_array().unwrap().len(), 2);
     assert_refused(&home.query(&serving, "--stream visits"), "ask for --value");
     let unknown = home.query(&serving, "--stream visits --value nowhere");
-    assert_eq!(unknown.status.code(), Some(1), "{}", stderr(&unknown));
+    assert_eq!(unknown.status.code(), Some(2), "{}", stderr(&unknown));
     let mut stranger = command(&format!("query streams --server {}", serving.url));
     assert_eq!(stranger.env("TIDEGATE_TOKEN", "wrong").output().unwrap().status.code(), Some(1));
     // While it runs: the doctor finds nothing wrong, and nobody else gets its state.

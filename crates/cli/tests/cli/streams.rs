@@ -89,12 +89,12 @@ fn users_join_and_leave_from_the_shell() {
     assert!(ask(&home, &serving, "ingest", "users rooms --user bob --leave").status.success());
     assert_eq!(stdout(&ask(&home, &serving, "ingest", "users rooms --user bob")), "bob has left\n");
     // Nobody has registered cem, and there is no such class.
-    for (arguments, why) in [
-        ("users rooms --user cem", "there is no user of that name"),
-        ("users rooms --user cem --class medium", "class: expected high, low, or null to leave"),
+    for (arguments, code, why) in [
+        ("users rooms --user cem", 1, "there is no user of that name"),
+        ("users rooms --user cem --class medium", 2, "class: expected high, low, or null to leave"),
     ] {
         let refused = ask(&home, &serving, "ingest", arguments);
-        assert!(refused.status.code() == Some(1) && stderr(&refused).contains(why), "{}", stderr(&refused));
+        assert!(refused.status.code() == Some(code) && stderr(&refused).contains(why), "{}", stderr(&refused));
     }
 }
 
