@@ -2,8 +2,8 @@
 //!
 //! Each mechanism is there as the library has it by default, and under names of their own where its paper compares
 //! several ways of publishing: noise on points or on sums, the mean or the median, readings cut off at a private bound.
-//! What the paper on delay-allowed release prints, mistakes included, is in [`published`], and a baseline of it in
-//! [`adapub`].
+//! [`published`] follows the text of the paper on delay-allowed release, mistakes included; [`adapub`] is a baseline of
+//! it.
 
 pub mod adapub;
 pub mod published;

@@ -29,7 +29,7 @@ const MAX_WINDOW: u64 = 10_000;
 /// Stands for the mechanism that is recommended.
 const RECOMMENDED: &str = "recommended";
 
-/// What is asked.
+/// A request for advice.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Asked {

@@ -14,7 +14,7 @@ fn units(amount: &Value) -> u64 {
     format!("{whole}{decimals:0<9}").parse().unwrap()
 }
 
-/// What a release has spent, by class; class 0 where there are none.
+/// Spends of a release, by class; class 0 where there are none.
 fn spends(release: &Value) -> Vec<(u64, u64)> {
     match &release["spent"] {
         Value::Null => Vec::new(),

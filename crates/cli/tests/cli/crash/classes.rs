@@ -65,7 +65,7 @@ fn is_exact(stream: &str, release: &Value) -> bool {
     stream == "pbd" && release["freshness"] == "fresh"
 }
 
-/// What an outsider knows about a stream.
+/// A client's record of what it has sent to a stream.
 #[derive(Debug, Default)]
 struct Knowledge {
     /// By user.

@@ -160,7 +160,7 @@ struct Sender {
     stop: Arc<AtomicBool>,
 }
 
-/// What became of a batch.
+/// Outcome of a batch.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     Acknowledged,

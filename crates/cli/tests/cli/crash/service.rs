@@ -72,7 +72,7 @@ impl Target {
         is_whole.then_some((head.split_whitespace().nth(1)?.parse().ok()?, body.to_owned()))
     }
 
-    /// What the service answers to somebody who reads, byte for byte; `None` where it does not.
+    /// Reads the service's answer, byte for byte; `None` where it does not.
     pub(super) fn get(&self, path: &str) -> Option<String> {
         let (status, body) = self.request("analyst", &format!("GET {path}"), "")?;
         (status == 200).then_some(body)
