@@ -12,6 +12,7 @@ pub mod settings;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,8 +24,8 @@ use async_nats::jetstream::publish::PublishAck;
 use async_nats::jetstream::response::Response;
 use async_nats::jetstream::stream::{self, DiscardPolicy, RetentionPolicy, StorageType};
 use async_nats::jetstream::{self, Context, ErrorCode};
-use async_nats::{Client, ConnectErrorKind, HeaderMap, Request, RequestErrorKind};
-use futures_util::{StreamExt, stream as futures};
+use async_nats::{Client, ConnectError, ConnectErrorKind, HeaderMap, Request, RequestErrorKind};
+use futures_util::{StreamExt, TryStreamExt, stream as futures};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::runtime::{Builder, Runtime};
@@ -39,6 +40,9 @@ pub const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
 
 /// Records of one call that wait for their acknowledgement at a time.
 const IN_FLIGHT: usize = 256;
+
+/// Streams that are created at a time.
+const SIDE_BY_SIDE: usize = 8;
 
 /// Time that brokers that have just started are given to elect leaders.
 const START: Duration = Duration::from_secs(60);
@@ -104,16 +108,7 @@ impl NatsLog {
         let client = runtime.block_on(async {
             match tokio::time::timeout(limit, options.connect(urls)).await {
                 Ok(Ok(client)) => Ok(client),
-                Ok(Err(error)) => Err(match error.kind() {
-                    ConnectErrorKind::ServerParse => LogError::Failed("an address of a broker is no URL".to_owned()),
-                    ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
-                        LogError::Failed("the brokers do not accept the credentials".to_owned())
-                    }
-                    ConnectErrorKind::Tls => {
-                        LogError::Failed("TLS with the brokers fails; check certificates".to_owned())
-                    }
-                    kind => LogError::Unavailable(format!("no broker can be reached: {kind}")),
-                }),
+                Ok(Err(error)) => Err(unconnected(&error)),
                 Err(_) => Err(LogError::Unavailable("no broker answers".to_owned())),
             }
         })?;
@@ -277,7 +272,22 @@ impl NatsLog {
             let changed = stream::Config { max_bytes, ..found };
             self.ask::<_, stream::Info>(format!("STREAM.UPDATE.{name}"), &changed).await?;
         }
-        Ok(())
+        self.probe(partition).await
+    }
+
+    /// Checks that a leader takes records, by one that it must refuse: it names another stream.
+    async fn probe(&self, partition: u32) -> Result<(), LogError> {
+        let mut headers = HeaderMap::new();
+        headers.insert(async_nats::header::NATS_EXPECTED_STREAM, "none");
+        let request = Request::new().headers(headers);
+        match self.client.send_request(self.subject(partition), request).await {
+            Ok(answer) => match serde_json::from_slice::<Response<PublishAck>>(&answer.payload) {
+                Ok(Response::Err { error }) if error.error_code() == ErrorCode::STREAM_NOT_MATCH => Ok(()),
+                Ok(Response::Err { error }) => Err(explained(&error)),
+                _ => Err(LogError::Failed(format!("another subscriber answers for partition {partition}"))),
+            },
+            Err(_) => Err(LogError::Unavailable(format!("partition {partition} has no leader"))),
+        }
     }
 
     /// Repeats what brokers that have just started refuse.
@@ -290,6 +300,23 @@ impl NatsLog {
                 outcome => return outcome,
             }
         }
+    }
+}
+
+/// Translates the failure of a connection.
+fn unconnected(error: &ConnectError) -> LogError {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
+    match error.kind() {
+        ConnectErrorKind::ServerParse => LogError::Failed("an address of a broker is no URL".to_owned()),
+        ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
+            LogError::Failed("the brokers do not accept the credentials".to_owned())
+        }
+        ConnectErrorKind::Tls => LogError::Failed(format!("the connection cannot be encrypted: {error}")),
+        // A certificate that is not accepted.
+        _ if source.is_some_and(|source| source.kind() == io::ErrorKind::InvalidData) => {
+            LogError::Failed(format!("the connection cannot be encrypted: {error}"))
+        }
+        _ => LogError::Unavailable(format!("no broker can be reached: {error}")),
     }
 }
 
@@ -386,10 +413,8 @@ impl Log for NatsLog {
         }
         let until = Instant::now() + START;
         self.runtime()?.block_on(async {
-            for partition in 0..count {
-                self.prepare_soon(partition, until).await?;
-            }
-            Ok(())
+            let prepared = futures::iter(0..count).map(|partition| self.prepare_soon(partition, until));
+            prepared.buffered(SIDE_BY_SIDE).try_collect::<()>().await
         })
     }
 }

@@ -10,7 +10,7 @@ use tidegate_log::nats::settings::{NatsCredentials, NatsSettings};
 use tidegate_log::testing::{Brokers, Plan};
 use tidegate_log::{Log, LogError};
 
-use crate::support::{connect, settings};
+use crate::support::{connect, record, settings};
 
 fn refusal(outcome: Result<(), LogError>) -> String {
     match outcome {
@@ -107,4 +107,25 @@ fn nobody_there_is_not_available() {
     let mut settings = NatsSettings::new(["nats://127.0.0.1:9"], "test");
     settings.timeout = Duration::from_millis(500);
     assert!(matches!(NatsLog::connect(settings), Err(LogError::Unavailable(_))));
+}
+
+#[test]
+fn connections_are_encrypted_and_checked() {
+    let file = |name: &str| format!("{}/../server/tests/server/tls/{name}.pem", env!("CARGO_MANIFEST_DIR"));
+    let tls = format!("tls {{ cert_file: {:?}, key_file: {:?} }}", file("certificate"), file("key"));
+    let brokers = Brokers::start_plan(&Plan { configuration: tls, ..Plan::local(1) }).unwrap();
+    let with = |authority: &str| {
+        let mut settings = settings(&brokers, 1);
+        settings.urls.iter_mut().for_each(|url| *url = url.replace("nats://", "tls://"));
+        settings.certificates = Some(file(authority).into());
+        NatsLog::connect(settings)
+    };
+    let log = with("authority").unwrap();
+    // The greeting, which says the version, is not encrypted.
+    log.prepare(1).unwrap();
+    log.append(&[record(0, 1)])[0].clone().unwrap();
+    let error = with("other-authority").unwrap_err();
+    assert!(error.to_string().contains("certificate"), "{error}");
+    let error = with("missing").unwrap_err();
+    assert!(error.to_string().contains("missing.pem cannot be read"), "{error}");
 }
