@@ -10,11 +10,10 @@ pub mod inspection;
 mod reader;
 pub mod settings;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -40,6 +39,9 @@ pub const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
 
 /// Records of one call that wait for their acknowledgement at a time.
 const IN_FLIGHT: usize = 256;
+
+/// Pause between two attempts at a partition without a leader.
+const LEADER_PAUSE: Duration = Duration::from_millis(50);
 
 /// Streams that are created at a time.
 const SIDE_BY_SIDE: usize = 8;
@@ -154,17 +156,37 @@ impl NatsLog {
         Ok(())
     }
 
-    async fn append_one(&self, record: &NewRecord, stopped: &AtomicBool) -> Result<u64, LogError> {
+    /// Appends a record, unless one of its partition had no answer before.
+    async fn append_one(&self, record: &NewRecord, stopped: &Mutex<HashSet<u32>>) -> Result<u64, LogError> {
+        let stopped = || stopped.lock().unwrap_or_else(PoisonError::into_inner);
         if record.body.len() > MAX_RECORD {
             return Err(LogError::Failed(format!("a record has at most {MAX_RECORD} bytes")));
         }
-        if stopped.load(Ordering::Relaxed) {
+        if stopped().contains(&record.partition) {
             return Err(LogError::Unavailable("an earlier record of the batch had no answer in time".to_owned()));
         }
-        if let Err(error) = self.connected().await {
-            stopped.store(true, Ordering::Relaxed);
-            return Err(error);
+        let outcome = self.append_soon(record).await;
+        if matches!(outcome, Err(LogError::Unknown(_) | LogError::Unavailable(_))) {
+            stopped().insert(record.partition);
         }
+        outcome
+    }
+
+    /// Appends a record as soon as its partition has a leader. An election takes up to 10 s.
+    async fn append_soon(&self, record: &NewRecord) -> Result<u64, LogError> {
+        let until = Instant::now() + self.settings.timeout;
+        self.connected().await?;
+        loop {
+            match self.publish(record).await? {
+                Some(position) => return Ok(position),
+                None if Instant::now() < until => tokio::time::sleep(LEADER_PAUSE).await,
+                None => return Err(self.unserved(record.partition).await),
+            }
+        }
+    }
+
+    /// Publishes a record once. Returns its position, or nothing if nobody was there to take it.
+    async fn publish(&self, record: &NewRecord) -> Result<Option<u64>, LogError> {
         let mut headers = HeaderMap::new();
         headers.insert(async_nats::header::NATS_MESSAGE_ID, format!("{:032x}", u128::from_be_bytes(record.id.0)));
         let request = Request::new().headers(headers).payload(record.body.clone());
@@ -174,25 +196,21 @@ impl NatsLog {
         let answer = match tokio::time::timeout(limit, sent).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => {
-                return Err(match error.kind() {
-                    RequestErrorKind::NoResponders => self.unserved(record.partition).await,
-                    RequestErrorKind::MaxPayloadExceeded => LogError::Failed(
+                return match error.kind() {
+                    RequestErrorKind::NoResponders => Ok(None),
+                    RequestErrorKind::MaxPayloadExceeded => Err(LogError::Failed(
                         "the brokers refuse messages of this length: set max_payload to 1MB or more".to_owned(),
-                    ),
-                    RequestErrorKind::InvalidSubject => LogError::Failed(error.to_string()),
+                    )),
+                    RequestErrorKind::InvalidSubject => Err(LogError::Failed(error.to_string())),
                     RequestErrorKind::TimedOut | RequestErrorKind::Other => {
-                        stopped.store(true, Ordering::Relaxed);
-                        LogError::Unknown(format!("no acknowledgement: {error}"))
+                        Err(LogError::Unknown(format!("no acknowledgement: {error}")))
                     }
-                });
+                };
             }
-            Err(_) => {
-                stopped.store(true, Ordering::Relaxed);
-                return Err(LogError::Unknown("no acknowledgement in time".to_owned()));
-            }
+            Err(_) => return Err(LogError::Unknown("no acknowledgement in time".to_owned())),
         };
         match serde_json::from_slice::<Response<PublishAck>>(&answer.payload) {
-            Ok(Response::Ok(ack)) if ack.stream == self.stream(record.partition) => Ok(ack.sequence),
+            Ok(Response::Ok(ack)) if ack.stream == self.stream(record.partition) => Ok(Some(ack.sequence)),
             Ok(Response::Ok(ack)) => Err(LogError::Failed(format!(
                 "the stream {} took a record of the stream {}: their subjects overlap",
                 ack.stream,
@@ -373,8 +391,9 @@ impl Log for NatsLog {
             Ok(runtime) => runtime,
             Err(error) => return records.iter().map(|_| Err(error.clone())).collect(),
         };
-        // One that is not acknowledged in time stops those that were not sent, so that the wait of a batch has an end.
-        let stopped = AtomicBool::new(false);
+        // One that is not acknowledged in time stops those of its partition that were not sent, so that the wait of a
+        // batch has an end.
+        let stopped = Mutex::default();
         let outcomes = futures::iter(records).map(|record| self.append_one(record, &stopped)).buffered(IN_FLIGHT);
         runtime.block_on(outcomes.collect())
     }

@@ -105,6 +105,22 @@ fn a_killed_leader_loses_nothing() {
 }
 
 #[test]
+fn an_append_waits_for_an_election() {
+    let mut brokers = Brokers::start(3).unwrap();
+    let mut patient = settings(&brokers, 3);
+    patient.timeout = Duration::from_secs(20);
+    let log = NatsLog::connect(patient).unwrap();
+    log.prepare(2).unwrap();
+    log.append(&[record(0, 0)])[0].clone().unwrap();
+    brokers.kill(brokers.leader("tidegate_test_0").unwrap()).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    let begin = Instant::now();
+    assert_eq!(log.append(&[record(0, 1)]), [Ok(2)]);
+    // Followers wait for four seconds at least, so it has waited.
+    assert!(begin.elapsed() > Duration::from_secs(1), "{:?}", begin.elapsed());
+}
+
+#[test]
 fn a_stopped_leader_loses_nothing() {
     let brokers = Brokers::start(3).unwrap();
     let log = connect(&brokers, 3);
