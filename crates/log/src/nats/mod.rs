@@ -21,7 +21,7 @@ use async_nats::connection::State;
 use async_nats::jetstream::context::{ContextBuilder, RequestErrorKind as ApiErrorKind};
 use async_nats::jetstream::publish::PublishAck;
 use async_nats::jetstream::response::Response;
-use async_nats::jetstream::stream::{self, DiscardPolicy, RetentionPolicy, StorageType};
+use async_nats::jetstream::stream::{self, DiscardPolicy, PersistenceMode, RetentionPolicy, StorageType};
 use async_nats::jetstream::{self, Context, ErrorCode};
 use async_nats::{Client, ConnectError, ConnectErrorKind, HeaderMap, Request, RequestErrorKind};
 use futures_util::{StreamExt, TryStreamExt, stream as futures};
@@ -351,8 +351,9 @@ fn differs(wanted: &stream::Config, found: &stream::Config) -> Option<String> {
             "may delete records that were not read: it needs discard new, retention limits, no age".to_owned(),
         );
     }
-    if found.storage != StorageType::File || found.no_ack {
-        return Some("does not keep its records in files, or does not acknowledge".to_owned());
+    let is_late = matches!(found.persist_mode, Some(PersistenceMode::Async));
+    if found.storage != StorageType::File || found.no_ack || is_late {
+        return Some("acknowledges before its records are in files, or not at all: delete it".to_owned());
     }
     (found.subjects != wanted.subjects).then(|| format!("has other subjects than {}", wanted.subjects.join(", ")))
 }

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::net::TcpListener;
 use std::time::Duration;
 
+use async_nats::jetstream::stream::{Config, DiscardPolicy, PersistenceMode, RetentionPolicy, StorageType};
 use tidegate_log::nats::NatsLog;
 use tidegate_log::nats::inspection::State;
 use tidegate_log::nats::settings::{NatsCredentials, NatsSettings};
@@ -81,6 +82,42 @@ fn refuses_short_messages_and_too_few_replicas() {
     connect(&brokers, 1).prepare(1).unwrap();
     let text = refusal(connect(&brokers, 3).prepare(1));
     assert!(text.contains("has 1 replicas, not 3"), "{text}");
+}
+
+#[test]
+fn refuses_streams_that_may_lose_records() {
+    // One that syncs each write refuses some of them itself.
+    let brokers = Brokers::start_plan(&Plan { sync_always: false, ..Plan::local(1) }).unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let context = runtime
+        .block_on(async { async_nats::jetstream::new(async_nats::connect(brokers.urls().remove(0)).await.unwrap()) });
+    let good = Config {
+        name: "tidegate_test_0".to_owned(),
+        subjects: vec!["tidegate.test.0".to_owned()],
+        discard: DiscardPolicy::New,
+        ..Config::default()
+    };
+    let cases = [
+        (Config { max_age: Duration::from_secs(60), ..good.clone() }, "may delete records"),
+        (Config { max_messages: 1_000, ..good.clone() }, "may delete records"),
+        (Config { discard: DiscardPolicy::Old, ..good.clone() }, "may delete records"),
+        (Config { retention: RetentionPolicy::WorkQueue, ..good.clone() }, "may delete records"),
+        (Config { storage: StorageType::Memory, ..good.clone() }, "before its records are in files"),
+        (Config { no_ack: true, ..good.clone() }, "before its records are in files"),
+        (Config { persist_mode: Some(PersistenceMode::Async), ..good.clone() }, "before its records are in files"),
+        (Config { subjects: vec!["tidegate.test.*".to_owned()], ..good.clone() }, "has other subjects"),
+    ];
+    let mut blind = settings(&brokers, 1);
+    blind.monitoring.clear();
+    let log = NatsLog::connect(blind).unwrap();
+    for (config, fault) in cases {
+        runtime.block_on(context.create_stream(config.clone())).unwrap();
+        let text = refusal(log.prepare(1));
+        assert!(text.contains(fault), "{config:?}: {text}");
+        runtime.block_on(context.delete_stream("tidegate_test_0")).unwrap();
+    }
+    runtime.block_on(context.create_stream(good)).unwrap();
+    log.prepare(1).unwrap();
 }
 
 #[test]
