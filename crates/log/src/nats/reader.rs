@@ -10,8 +10,9 @@ use futures_util::{FutureExt, StreamExt};
 use super::{NatsLog, explained};
 use crate::{LogError, Record};
 
-/// Bytes that a reader fetches ahead at a time. Must be greater than the longest record.
-const AHEAD: usize = 8 << 20;
+/// Bytes that a reader asks for at a time, more than the longest record. It asks again when half of them have arrived,
+/// so up to 6 MiB of a partition wait for a slow reader.
+const AHEAD: usize = 4 << 20;
 
 /// Records that a reader fetches ahead at a time.
 const RECORDS_AHEAD: usize = 4_096;
