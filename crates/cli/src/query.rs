@@ -25,10 +25,11 @@ use crate::table::{layout, short};
 
 /// Read what a service has published: streams, releases, and answers with intervals.
 ///
-/// Asked for a value, a range of values or the most frequent ones (nothing of these where users have
-/// numbers: it is the mean then), it prints the answer about the latest release, or about --at, with the interval that holds the truth with --confidence. Answers
-/// are worked out from what was released, and cost nothing. Otherwise it lists streams, releases, or
-/// what queries and monitors of the stream's own have said; with --follow, also what comes.
+/// Asked for a value, a range of values or the most frequent ones, it prints the answer about the
+/// latest release, or about --at, with the interval that holds the truth with --confidence. Where users
+/// have numbers it is asked for nothing of these, and prints the mean. Answers are worked out from what
+/// was released, and cost nothing. Otherwise it lists streams, releases, or what queries and monitors
+/// of the stream's own have said; with --follow, also what comes.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
