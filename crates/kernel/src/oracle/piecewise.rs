@@ -158,8 +158,13 @@ struct Law {
 impl Law {
     /// The levels and the window of the lowest [worst](Self::worst) variance.
     fn best(steps: u32, ratio: f64) -> Self {
-        let all = (1..=steps.min(MOST_LEVELS))
-            .flat_map(|levels| (1..=levels).map(move |window| Self { levels, window, ratio }));
+        // The best has about as many levels as the root of the ratio, and a window of less than half of them.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at least 4; beyond the range, its end
+        let most = ((1.0 + 3.0 * ratio.sqrt()) as u32).min(MOST_LEVELS).min(steps);
+        let all = (1..=most).flat_map(|levels| {
+            let widest = (levels / 2 + 1).min(levels);
+            (1..=widest).map(move |window| Self { levels, window, ratio })
+        });
         let first = Self { levels: 1, window: 1, ratio };
         // Differences due to rounding are ties, which fewer outputs win.
         let better = |(best, lowest): (Self, f64), next: Self| {
@@ -227,6 +232,25 @@ mod tests {
                     let worst = law.worst();
                     assert!(worst >= largest * (1.0 - 1e-12), "{law:?}: {worst} < {largest}");
                     assert!(worst <= largest * (1.0 + 1e-3), "{law:?}: {worst} > {largest}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_other_levels_or_window_are_better() {
+        for hundredths in [1, 20, 80, 110, 150, 200, 240, 300, 400, 550, 700, 900, 1_500, 2_000] {
+            let ratio = Epsilon::from_units(hundredths * 10_000_000).unwrap().exp_as_f64();
+            for steps in [2, 5, 1_000] {
+                let found = Law::best(steps, ratio).worst();
+                for levels in 1..=steps.min(MOST_LEVELS) {
+                    for window in 1..=levels {
+                        let other = Law { levels, window, ratio }.worst();
+                        assert!(
+                            found <= other * (1.0 + 1e-9),
+                            "{hundredths} {steps}: {levels} {window} {other} {found}"
+                        );
+                    }
                 }
             }
         }

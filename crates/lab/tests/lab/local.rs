@@ -190,8 +190,13 @@ fn means_have_the_predicted_error() {
     let stream = CountStream::new("five", labels, counts).unwrap();
     let truth = stream.means().unwrap();
     assert!((truth.values()[0] - 1.65).abs() < 1e-12);
-    let scatter = (8_000.0 * 1.65_f64.powi(2) + 2_000.0 * 0.65_f64.powi(2) + 3_000.0 * 0.35_f64.powi(2)
-        + 3_000.0 * 1.35_f64.powi(2) + 4_000.0 * 2.35_f64.powi(2)) / 20_000.0 / 16.0;
+    let scatter = (8_000.0 * 1.65_f64.powi(2)
+        + 2_000.0 * 0.65_f64.powi(2)
+        + 3_000.0 * 0.35_f64.powi(2)
+        + 3_000.0 * 1.35_f64.powi(2)
+        + 4_000.0 * 2.35_f64.powi(2))
+        / 20_000.0
+        / 16.0;
     let plan = |repeats| {
         let (repeats, threads) = (NonZeroU64::new(repeats).unwrap(), NonZeroUsize::MIN);
         Plan { repeats, seed: 305, threads, queries: false }
@@ -215,10 +220,8 @@ fn means_have_the_predicted_error() {
         assert!((0.93..=0.99).contains(&metric(Metric::Coverage)), "{epsilon}: {}", metric(Metric::Coverage));
         assert!((metric(Metric::Cfpu) - 0.5).abs() < 0.02 && (metric(Metric::Bytes) - 0.5).abs() < 0.02);
     }
-    let track = Trial {
-        subject: &LocalSubject(LocalKind::Track),
-        settings: TrialSettings { mean: true, ..settings("1", 2) },
-    };
+    let track =
+        Trial { subject: &LocalSubject(LocalKind::Track), settings: TrialSettings { mean: true, ..settings("1", 2) } };
     let refused = run(&stream.into(), &[track], &plan(1), &|| ()).unwrap_err();
     assert!(refused.to_string().contains("releases no mean"), "{refused}");
 }

@@ -201,7 +201,8 @@ fn a_reader_of_answers_that_went_away_does_not_end_a_file() {
 #[test]
 fn means_of_numbers_are_released_across_runs_and_answered() {
     let text = std::fs::read_to_string(super::example("mean.toml")).unwrap();
-    let spec = text.replace("\"lpa\"", "\"lpu\"").replace("window = 20", "window = 2").replace("delta = 7", "delta = 2");
+    let spec =
+        text.replace("\"lpa\"", "\"lpu\"").replace("window = 20", "window = 2").replace("delta = 7", "delta = 2");
     let stream = Stream::new("means", &spec);
     let table = |timestamps: std::ops::Range<u64>| {
         let line = |t: u64, user: u64| {

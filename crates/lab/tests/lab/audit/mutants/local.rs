@@ -172,8 +172,7 @@ fn a_window_of_outputs_that_ends_with_the_range_is_caught() {
         let outputs = form.choose(LEVELS, LEVELS - 1 + LIKELY);
         Variant::new(1.0, vec![of_values("ends", &[0], &[LEVELS - 1])], move |input, random| {
             let report = |level: &u32, random: &mut SeededRandom| {
-                let weight =
-                    |output| if (*level..level + LIKELY).contains(&output) { 1_f64.exp() } else { 1.0 };
+                let weight = |output| if (*level..level + LIKELY).contains(&output) { 1_f64.exp() } else { 1.0 };
                 drawn(&(0..outputs).map(weight).collect::<Vec<_>>(), random) as f64
             };
             values(input).iter().map(|level| report(level, random)).collect()
