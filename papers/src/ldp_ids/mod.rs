@@ -39,10 +39,10 @@ pub(super) static PAPER: Paper = Paper {
         },
         Omitted {
             what: "FAST, PeGaSus and RescueDP over a divided population (remark 3)",
-            why: "The remark is one sentence, and measures nothing. FAST and RescueDP filter noisy samples and choose when to take \
-                  them: over a divided population that is what local.track does, which asks a share at each timestamp. \
-                  PeGaSus groups by a test of raw data, and the paper does not say what takes its place where only \
-                  devices have them.",
+            why: "The remark is one sentence, and measures nothing. FAST and RescueDP filter noisy samples and choose \
+                  when to take them: over a divided population that is what local.track does, which asks a share at \
+                  each timestamp. PeGaSus groups by a test of raw data, and the paper does not say what takes its \
+                  place where only devices have them.",
         },
         Omitted {
             what: "The mean of numeric values (footnote 2)",

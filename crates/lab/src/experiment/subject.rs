@@ -192,8 +192,8 @@ pub trait OnCounts {
         random: &mut SeededRandom,
     ) -> Result<CountOutcome, RunError>;
 
-    /// The same for the mean of the values, which are taken as the numbers 0, 1, 2, and so on. A mechanism without means
-    /// is [unsupported](RunError::Unsupported).
+    /// The same for the mean of the values, which are taken as the numbers 0, 1, 2, and so on. A mechanism without
+    /// means is [unsupported](RunError::Unsupported).
     fn run_mean(
         &self,
         stream: &CountStream,

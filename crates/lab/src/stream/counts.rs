@@ -122,8 +122,8 @@ impl CountStream {
         &self.counts
     }
 
-    /// Returns the mean value of the users at each timestamp, where values are the numbers 0, 1, 2, and so on; `None` for a
-    /// single value, and where nobody is there at some timestamp.
+    /// Returns the mean value of the users at each timestamp, where values are the numbers 0, 1, 2, and so on; `None`
+    /// for a single value, and where nobody is there at some timestamp.
     pub fn means(&self) -> Option<NumberStream> {
         let greatest = as_float(self.domain() as u64 - 1);
         let mean = |(timestamp, row): (usize, &Vec<u64>)| {

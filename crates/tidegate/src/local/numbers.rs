@@ -1,8 +1,8 @@
 //! Means: the seven mechanisms of LDP-IDS on users' numbers, as footnote 2 of the paper proposes.
 //!
 //! Numbers lie on a public [`Grid`]. A question asks for their mean ([`View::Mean`]), and devices answer by
-//! [`OracleKind::Piecewise`]. A mechanism decides as on frequencies: it has one number, the mean as a share of the range.
-//! This module turns shares into the unit of the stream.
+//! [`OracleKind::Piecewise`]. A mechanism decides as on frequencies: it has one number, the mean as a share of the
+//! range. This module turns shares into the unit of the stream.
 //!
 //! Source: Ren, Shi, Yu, Yang, Zhao and Xu: LDP-IDS: Local Differential Privacy for Infinite Data Streams, SIGMOD
 //! 2022, doi:10.1145/3514221.3526190, footnote 2 (other statistics).

@@ -16,8 +16,8 @@ pub enum Unit {
     Frequencies,
     /// Users, summed over the timestamps. The number of users at each timestamp must be known.
     Counts,
-    /// Mean of users' numbers, in the unit of the stream, averaged over the timestamps. A history does not know the range
-    /// of the numbers.
+    /// Mean of users' numbers, in the unit of the stream, averaged over the timestamps. A history does not know the
+    /// range of the numbers.
     Mean,
 }
 

@@ -67,7 +67,7 @@ impl ValuesSpec {
             Self::Names(names) => names,
             Self::Numbers(_) => {
                 return Err(problem(
-                    "the mean of users' numbers is for local streams; here, give a list of values, or how many there are"
+                    "the mean of users' numbers is for local streams; give a list of values, or how many there are"
                         .to_owned(),
                 ));
             }
@@ -131,8 +131,8 @@ impl Values {
         self.grid.as_ref()
     }
 
-    /// The number of the value of this name. Of numbers, the nearest point of the grid: one outside the range is moved to
-    /// its nearest end.
+    /// The number of the value of this name. Of numbers, the nearest point of the grid: one outside the range is moved
+    /// to its nearest end.
     pub fn find(&self, name: &str) -> Option<u32> {
         if let Some(grid) = &self.grid {
             let number: Decimal = name.trim().parse().ok()?;

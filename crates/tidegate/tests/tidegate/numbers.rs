@@ -218,7 +218,8 @@ fn states_that_do_not_fit_together_are_not_loaded() {
     assert!(refused(&|state| state["settings"]["window"] = 7.into()).contains("does not fit"));
     assert!(refused(&|state| state["settings"]["oracle"] = "grr".into()).contains("does not fit"));
     assert!(refused(&|state| state["machine"]["numbers"]["grid"]["high"] = 41.into()).contains("does not fit"));
-    let nested = serde_json::json!({ "numbers": { "grid": json["machine"]["numbers"]["grid"].clone(), "machine": json["machine"].clone() } });
+    let (grid, machine) = (&json["machine"]["numbers"]["grid"], &json["machine"]);
+    let nested = serde_json::json!({ "numbers": { "grid": grid, "machine": machine } });
     assert!(refused(&|state| state["machine"] = nested.clone()).contains("does not fit"));
     // The state of a stream of values is none of one of numbers.
     let plain = json["machine"]["numbers"]["machine"].clone();

@@ -12,7 +12,7 @@
 //! | what | enumerated |
 //! | --- | --- |
 //! | frequency oracles, `piecewise` | all reports, all pairs of values |
-//! | `lbu lsp lbd lba lpu lpd lpa track`, `plbu`, `lbu_mean` .. `lpa_mean` | all decisions, windows and slots; each question's reports |
+//! | `lbu lsp lbd lba lpu lpd lpa track`, `plbu`, means | all decisions, windows and slots; each question's reports |
 //! | `uniform`, `sample` | all windows; the noise on each count |
 //! | `laplace`, `clamped`, `bucorder`, `bucorder_sums` | all pairs of readings, all outputs |
 //! | `crr`, `crr_robust`, `batched`, `rr`, `oue` | all sequences of symbols and of answers, after any answers |
