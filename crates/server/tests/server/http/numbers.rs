@@ -62,7 +62,7 @@ fn devices_report_numbers_and_analysts_read_their_mean() {
     // Devices of this stream answer nothing but its mean.
     assert_eq!((policy.oracle, policy.protects.domain), (Some(OracleKind::Piecewise), 501));
     let values = server.get(None, &format!("/v1/streams/{STREAM}/values")).json();
-    let numbers = json!({ "low": "-10", "high": "40", "resolution": "0.1" });
+    let numbers = json!({ "low": -10.0, "high": 40.0, "resolution": 0.1 });
     assert_eq!(values, json!({ "count": 501, "names": null, "numbers": numbers }));
     let domain = ValuesSpec::Numbers(serde_json::from_value(values["numbers"].clone()).unwrap());
     let grid = domain.values_or_numbers().unwrap();
