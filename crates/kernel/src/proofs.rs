@@ -39,6 +39,9 @@ pub mod noisy_max {}
 #[doc = include_str!("../proofs/noisy_scalar.md")]
 pub mod noisy_scalar {}
 
+#[doc = include_str!("../proofs/piecewise.md")]
+pub mod piecewise {}
+
 #[doc = include_str!("../proofs/randomised_bucket.md")]
 pub mod randomised_bucket {}
 

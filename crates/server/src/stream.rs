@@ -4,6 +4,7 @@ use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
 use tidegate::central::classes::Classes;
+use tidegate::kernel::oracle::OracleKind;
 use tidegate::kernel::{VaultKey, Window};
 use tidegate::mechanisms::Family;
 use tidegate::release::why::Reason;
@@ -235,7 +236,9 @@ impl Declaration {
                 let settings = spec.settings()?;
                 let window = Window::Timestamps(settings.window);
                 let protects = DevicePolicy { epsilon: settings.epsilon, window, domain: settings.domain };
-                (protects, spec.oracle, None)
+                // Devices with numbers answer nothing but their mean.
+                let oracle = if spec.has_numbers() { Some(OracleKind::Piecewise) } else { spec.oracle };
+                (protects, oracle, None)
             }
             StreamSpec::Sequence(spec) => {
                 let (protects, sequence) = sequence::policy(spec)?;

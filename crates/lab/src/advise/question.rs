@@ -94,6 +94,7 @@ impl Question {
                 let data = Data::Numbers { grid: settings.grid, protects: settings.protects };
                 (data, stream.epsilon, NonZeroU64::MIN, stream.delay.into())
             }
+            StreamSpec::Local(stream) if stream.has_numbers() => return Err(AdviseError::Means),
             StreamSpec::Local(stream) => {
                 let population = population.or(stream.population).ok_or_else(missing)?;
                 let data = Data::Counts { domain: stream.values()?.count(), population };

@@ -166,6 +166,7 @@ fn of_streams() -> Value {
             "properties": {
                 "count": number(),
                 "names": { "type": ["array", "null"], "items": { "type": "string" } },
+                "numbers": { "type": "object" },
             },
         },
         "Asking": {

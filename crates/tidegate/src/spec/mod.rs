@@ -54,7 +54,7 @@ use tidegate_kernel::{Decimal, GridError, Window};
 use crate::central::CentralError;
 use crate::central::classes::ClassError;
 use crate::local::LocalError;
-use crate::mechanisms::{self, Family, Mechanism};
+use crate::mechanisms::{self, Family, Mechanism, Output};
 use crate::post_processing::{Refinement, Repair};
 use crate::query::QueryError;
 use crate::scalar::ScalarError;
@@ -159,7 +159,15 @@ impl StreamSpec {
         }
     }
 
-    /// The values of its domain; `None` for a scalar stream.
+    /// The statistic that it releases: that of its mechanism, but a number where users of a local stream have numbers.
+    pub const fn output(&self) -> Output {
+        match self {
+            Self::Local(spec) => spec.output(),
+            _ => self.mechanism().output,
+        }
+    }
+
+    /// The values of its domain, or the grid of users' numbers; `None` for a scalar stream.
     ///
     /// # Errors
     /// [`SpecError::Values`].
@@ -352,7 +360,8 @@ impl SpecError {
                 _ => None,
             },
             Self::Local(error) => match error {
-                LocalError::Domain { .. } => Some("domain"),
+                LocalError::Domain { .. } | LocalError::Numbers { .. } => Some("domain"),
+                LocalError::Oracle { .. } => Some("oracle"),
                 LocalError::Epsilon { .. } => Some("epsilon"),
                 LocalError::Window { .. } => Some("window"),
                 _ => None,

@@ -18,6 +18,7 @@ mod local;
 mod mechanisms;
 mod model;
 mod mtsp;
+mod numbers;
 mod personal;
 mod post_processing;
 mod query;

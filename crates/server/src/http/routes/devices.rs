@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use serde::Deserialize;
 use serde_json::{Value as JsonValue, json};
+use tidegate::spec::DomainSpec;
 use tidegate_device::api::{BATCH, Receipt};
 use tidegate_device::wire::{BatchText, MAX_BATCH};
 use tokio::time::timeout_at;
@@ -37,9 +38,14 @@ pub(super) fn routes() -> Vec<Route> {
         )
         .granted(200, object("SignedPolicy"))
         .refused(&[404]),
-        Route::get("/v1/streams/{stream}/values", "values", "The values of the domain, in their order", values)
-            .granted(200, object("Values"))
-            .refused(&[404]),
+        Route::get(
+            "/v1/streams/{stream}/values",
+            "values",
+            "The values of the domain, or the range of numbers",
+            values,
+        )
+        .granted(200, object("Values"))
+        .refused(&[404]),
         Route::get("/v1/streams/{stream}/questions", "questions", "The open questions to devices", questions)
             .parameters([
                 parameter("after", "A known round: the answer waits until there is another.", number()),
@@ -82,7 +88,15 @@ async fn values(State(app): Shared, Name(name): Name) -> Answer<Json<JsonValue>>
         || Problem::new(StatusCode::NOT_FOUND, "no_values", "this stream has numbers, and no values of a domain");
     let values = spec.values().ok().flatten().ok_or_else(none)?;
     let names = values.is_named().then(|| (0..values.count()).map(|value| values.name(value)).collect::<Vec<_>>());
-    Ok(Json(json!({ "count": values.count(), "names": names })))
+    let numbers = values.grid().map(|grid| {
+        let [low, high, resolution] = grid.decimals();
+        DomainSpec { resolution: Some(resolution), ..DomainSpec::whole(low, high) }
+    });
+    let mut told = json!({ "count": values.count(), "names": names });
+    if let Some(numbers) = numbers {
+        told["numbers"] = json!(numbers);
+    }
+    Ok(Json(told))
 }
 
 #[derive(Debug, Deserialize)]
