@@ -7,8 +7,10 @@
 //! | module | contents |
 //! | --- | --- |
 //! | [`memory`] | log in memory, for tests and simulations |
+//! | [`sink`] | numbered messages for other systems |
 
 pub mod memory;
+pub mod sink;
 
 use std::fmt;
 use std::time::Duration;

@@ -166,6 +166,16 @@ impl StreamHandle {
 }
 
 impl Service {
+    /// Returns the streams that this process drives, with the versions up to which they are published, from memory.
+    pub fn published(&self) -> Vec<(Arc<str>, u64)> {
+        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+        let driven = |handle: &Arc<StreamHandle>| {
+            let view = lock(&handle.view);
+            view.driven.then(|| (Arc::clone(&handle.name), view.published))
+        };
+        streams.values().filter_map(driven).collect()
+    }
+
     /// Returns the streams whose names come after one, ordered by name, from memory.
     pub fn list(&self, after: &str, most: usize) -> Vec<Listed> {
         let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);

@@ -18,6 +18,7 @@ mod users;
 
 pub(super) use credentials::MOST as MOST_CREDENTIALS;
 pub(super) use query::QueryCache;
+pub(super) use records::record_text;
 
 use serde_json::Value;
 
