@@ -13,6 +13,7 @@
 //! | [`stream`] | declaration of a stream, and the schedule of its ticks |
 //! | [`retention`] | how long releases and answers are kept |
 //! | [`ingest`] | taking in of reports and events |
+//! | [`cluster`] | processes of a cluster |
 //! | [`driver`] | control loop of a stream: open, ask, close, answer, release |
 //! | [`store`] | transactions, and their implementations |
 //! | [`service`] | all streams, with their threads |
@@ -22,6 +23,7 @@
 //! ([`store::Store::advance`]). Then the high-water mark is raised, and only then is the release published. So every
 //! published release was paid for, and a store that is behind its publications is detected.
 
+pub mod cluster;
 pub mod driver;
 pub mod http;
 pub mod ingest;

@@ -7,7 +7,7 @@ use tidegate::spec::StreamSpec;
 use super::group::Port;
 use super::state::unreadable;
 use super::suspicion::{Suspicion, suspicions};
-use super::{DriveError, Driver, DriverEvent, Next};
+use super::{COUNTING, DriveError, Driver, DriverEvent, Next, Tally};
 use crate::store::OpenQuestion;
 
 impl Driver {
@@ -22,7 +22,7 @@ impl Driver {
             if now < closes {
                 return Ok(Some(closes));
             }
-            let counts = port.close(&self.lease, self.version).await?;
+            let Some(counts) = self.close(port, now, closes, events).await? else { return Ok(Some(now + COUNTING)) };
             let estimates = self.estimate(&counts, events)?;
             let questions: Vec<_> = self.open.drain(..).map(|open| open.question).collect();
             let step = self.stream.answer(&questions, &estimates)?;
@@ -45,6 +45,7 @@ impl Driver {
         let step = self.stream.open(timestamp)?;
         (self.last, self.round) = (Some(timestamp), 0);
         self.suspicious.clear();
+        self.tally = Tally::default();
         self.commit_step(port, step, events).await.map(|()| None)
     }
 

@@ -8,7 +8,7 @@ use tidegate::release::Freshness;
 use tidegate::stream::StreamError;
 
 use super::Suspicion;
-use crate::store::StoreError;
+use crate::store::{Missing, StoreError};
 use crate::stream::DeclarationError;
 
 /// Something that happened in a [run](super::Driver::run_due). Nothing in it is secret.
@@ -20,6 +20,8 @@ pub enum DriverEvent {
     Asked { timestamp: u64, questions: usize },
     /// A question was closed, and its reports were counted.
     Counted { timestamp: u64, phase: u16, reports: u64 },
+    /// Acknowledged reports of a stream's questions were not counted in time.
+    Missed { timestamp: u64, missing: Missing },
     /// The counts of a question are statistically implausible.
     Suspicious { timestamp: u64, phase: u16, suspicion: Suspicion },
     /// Releases were committed, but not yet published.

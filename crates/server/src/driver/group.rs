@@ -16,7 +16,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use tidegate::kernel::Randomness;
-use tidegate_kernel::oracle::Aggregate;
 
 use super::{DriveError, Driver, Mark, Now, RunReport, Tools};
 use crate::ingest::event_buffer::EventBuffer;
@@ -105,6 +104,7 @@ impl<Q, A> Slot<Q, A> {
 struct Slots {
     writes: Slot<Write<'static>, Result<Written, StoreError>>,
     marks: Slot<(String, Mark), io::Result<()>>,
+    refresh: Slot<(), io::Result<()>>,
 }
 
 /// Connection of a driver to its group.
@@ -128,8 +128,9 @@ impl Port {
         self.write(Write::Lease { stream, holder, now, until }).await?.lease()
     }
 
-    pub(super) async fn close(&self, lease: &Lease, version: u64) -> Result<Vec<Option<Aggregate>>, StoreError> {
-        self.write(Write::Close { lease: lease.clone(), version }).await?.counts()
+    /// Learns the marks that other processes have raised until now.
+    pub(super) async fn refresh_marks(&self) -> io::Result<()> {
+        self.0.refresh.ask(()).await
     }
 
     /// Raises the mark of a stream.
@@ -175,15 +176,19 @@ fn run<F: Future>(tools: &Tools, tasks: impl IntoIterator<Item = impl FnOnce(Por
         let (writers, writes): (Vec<_>, Vec<_>) = asked.unzip();
         let asked = slots().filter_map(|slots| slots.marks.request.take().map(|mark| (&slots.marks.reply, mark)));
         let (raisers, marks): (Vec<_>, Vec<_>) = asked.unzip();
-        if writers.is_empty() && raisers.is_empty() {
+        let refreshers: Vec<_> =
+            slots().filter_map(|slots| slots.refresh.request.take().map(|()| &slots.refresh.reply)).collect();
+        if writers.is_empty() && raisers.is_empty() && refreshers.is_empty() {
             return members.into_iter().map(|member| member.outcome).collect();
+        }
+        let copy = |error: &io::Error| io::Error::new(error.kind(), error.to_string());
+        if !refreshers.is_empty() {
+            let refreshed = tools.marks.refresh();
+            refreshers.iter().for_each(|reply| reply.set(Some(refreshed.as_ref().map(|()| ()).map_err(copy))));
         }
         if !raisers.is_empty() {
             let raised = tools.marks.raise_all(&marks);
-            for reply in raisers {
-                let copy = |error: &io::Error| io::Error::new(error.kind(), error.to_string());
-                reply.set(Some(raised.as_ref().map(|_| ()).map_err(copy)));
-            }
+            raisers.iter().for_each(|reply| reply.set(Some(raised.as_ref().map(|()| ()).map_err(copy))));
         }
         if !writers.is_empty() {
             for (reply, outcome) in writers.into_iter().zip(tools.store.commit(&writes)) {

@@ -39,9 +39,10 @@ use tidegate::release::Release;
 use tidegate::spec::StreamSpec;
 use tidegate::stream::Stream;
 use tidegate_device::clock::{ClockGuard, ClockReading, Steady};
+use tidegate_kernel::oracle::Aggregate;
 
 use group::{Port, alone};
-use state::{SavedState, VERSION, encode, load, save_stream, unreadable};
+use state::{SavedState, Tally, VERSION, encode, load, save_stream, unreadable};
 
 pub use event::{DriveError, DriverEvent};
 pub use group::{Turn, drive_together};
@@ -52,7 +53,7 @@ use crate::ingest::event_buffer::EventBuffer;
 use crate::ingest::member_cache::MemberCache;
 use crate::sequence::SequenceCounter;
 pub use crate::store::mark::{HighWater, Mark};
-use crate::store::{Advance, Lease, NewRecord, OpenQuestion, Status, Store, StoreError, Write};
+use crate::store::{Advance, Lease, Missing, NewRecord, OpenQuestion, Status, Store, StoreError, Write};
 use crate::stream::{Declaration, Schedule};
 
 /// Result of [`Driver::run_due`].
@@ -123,6 +124,8 @@ pub struct Driver {
     open: Vec<OpenQuestion>,
     /// What was suspicious about the reports of the timestamp.
     suspicious: Vec<SuspicionKind>,
+    /// How many reports of the timestamp were counted.
+    tally: Tally,
     version: u64,
     published: u64,
     finished: bool,
@@ -138,10 +141,17 @@ struct RecordedRelease<'a> {
     /// Signs of poisoned reports; `None` where there are no reports of devices.
     #[serde(skip_serializing_if = "Option::is_none")]
     suspicious: Option<&'a [SuspicionKind]>,
+    /// Share of the acknowledged reports that is counted, at least; present where it is not all of them, and null
+    /// where it is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    counted_share: Option<Option<f64>>,
 }
 
 /// How long a stream that is not running sleeps, in milliseconds.
 const NAP: u64 = 1_000;
+
+/// Pause between two looks whether all reports of closed questions are counted, in milliseconds.
+const COUNTING: u64 = 20;
 
 enum Next {
     Wait(u64),
@@ -175,6 +185,7 @@ impl Driver {
         let until = now.saturating_add(tools.lease);
         let lease = port.lease(stream, &tools.holder, now, until).await?;
         let lease = lease.ok_or_else(|| DriveError::Held(stream.to_owned()))?;
+        port.refresh_marks().await.map_err(DriveError::Mark)?;
         let found = tools.store.stream(stream)?;
         if found.epoch != lease.epoch {
             return Err(StoreError::Stale(stream.to_owned()).into());
@@ -187,7 +198,8 @@ impl Driver {
         }
         let declaration: Declaration =
             serde_json::from_str(&found.declaration).map_err(|error| unreadable(stream, error))?;
-        let SavedState { version: _, last, not_before, due, round, pace, stream: saved, suspicious } = load(&found)?;
+        let SavedState { version: _, last, not_before, due, round, pace, stream: saved, suspicious, tally } =
+            load(&found)?;
         let running = declaration.load_stream(&saved, tools.key.as_deref())?;
         let sequences = SequenceCounter::of(&declaration)?;
         let open = found.open.iter().map(|open| &open.question);
@@ -227,6 +239,7 @@ impl Driver {
             pace,
             open: found.open,
             suspicious,
+            tally,
             version: found.version,
             published: found.published,
             finished: false,
@@ -397,6 +410,26 @@ impl Driver {
         Ok(Next::Open(timestamp))
     }
 
+    /// Closes the open questions. Returns the counts of each, in order; `None` while reports are still being counted.
+    async fn close(
+        &mut self,
+        port: &Port,
+        now: u64,
+        closes: u64,
+        events: &mut Vec<DriverEvent>,
+    ) -> Result<Option<Vec<Option<Aggregate>>>, DriveError> {
+        let last_call = now >= closes.saturating_add(self.tools.store.patience());
+        let write = Write::Close { lease: self.lease.clone(), version: self.version, last_call };
+        let Some(counted) = port.write(write).await?.counts()? else { return Ok(None) };
+        counted.iter().for_each(|counted| self.tally.add(counted));
+        if self.tally.missing != Missing::NOTHING && !self.suspicious.contains(&SuspicionKind::Incomplete) {
+            self.suspicious.push(SuspicionKind::Incomplete);
+            let (timestamp, missing) = (self.last.unwrap_or_default(), self.tally.missing);
+            events.push(DriverEvent::Missed { timestamp, missing });
+        }
+        Ok(Some(counted.into_iter().map(|counted| counted.total).collect()))
+    }
+
     /// Commits the next state together with its releases, and raises the high-water mark.
     async fn advance(
         &mut self,
@@ -421,7 +454,8 @@ impl Driver {
         }
         let record = |release: &Release| {
             let suspicious = (!self.declaration.is_curated()).then_some(&self.suspicious[..]);
-            let body = RecordedRelease { release, suspicious };
+            let counted_share = (self.tally.missing != Missing::NOTHING).then(|| self.tally.share());
+            let body = RecordedRelease { release, suspicious, counted_share };
             let body = serde_json::to_string(&body).map_err(|error| unreadable(stream, error))?;
             Ok(NewRecord { timestamp: release.timestamp, body })
         };
@@ -438,6 +472,7 @@ impl Driver {
             pace: self.pace,
             stream: save_stream(&self.stream, stream, self.tools.key.as_deref())?,
             suspicious: self.suspicious.clone(),
+            tally: self.tally,
         };
         let state = encode(&saved, stream)?;
         let (version, open) = (self.version, self.open.clone());

@@ -5,7 +5,7 @@ use tidegate::kernel::oracle::Aggregate;
 use super::group::Port;
 use super::state::unreadable;
 use super::suspicion::{Suspicion, crowd};
-use super::{DriveError, Driver, DriverEvent, Next};
+use super::{COUNTING, DriveError, Driver, DriverEvent, Next, Tally};
 use crate::sequence::SequenceCounter;
 use crate::store::OpenQuestion;
 
@@ -23,7 +23,9 @@ impl Driver {
             if now < closes {
                 return Ok(Some(closes));
             }
-            let counts = port.close(&self.lease, self.version).await?;
+            self.suspicious.clear();
+            self.tally = Tally::default();
+            let Some(counts) = self.close(port, now, closes, events).await? else { return Ok(Some(now + COUNTING)) };
             let [count] = counts.as_slice() else {
                 return Err(unreadable(&self.declaration.name, "the store has counts for other questions"));
             };
@@ -31,7 +33,7 @@ impl Driver {
             events.push(DriverEvent::Counted { timestamp, phase, reports });
             #[allow(clippy::cast_precision_loss)] // an expectation
             let surplus = crowd(reports, counter.population() as f64);
-            self.suspicious = surplus.iter().map(Suspicion::kind).collect();
+            self.suspicious.extend(surplus.iter().map(Suspicion::kind));
             events.extend(surplus.map(|suspicion| DriverEvent::Suspicious { timestamp, phase, suspicion }));
             self.open.clear();
             let (releases, due) = (counter.releases(timestamp, count.as_ref()), self.schedule.due(timestamp));

@@ -6,12 +6,16 @@ use serde::{Deserialize, Serialize};
 use tidegate::kernel::VaultKey;
 use tidegate::stream::Stream;
 use tidegate_device::clock::ClockGuard;
+use tidegate_kernel::oracle::Aggregate;
 
 use super::{DriveError, SuspicionKind};
-use crate::store::{Mark, StreamRecord};
+use crate::store::{Counted, Mark, Missing, StreamRecord};
 use crate::stream::Declaration;
 
-pub(super) const VERSION: u16 = 3;
+pub(super) const VERSION: u16 = 4;
+
+/// Version of the states without `tally`, which are read.
+const UNTALLIED: u16 = 3;
 
 /// Version of the states without `suspicious`, which are read.
 const UNSUSPECTED: u16 = 2;
@@ -31,6 +35,42 @@ pub(super) struct SavedState {
     pub(super) pace: Option<(ClockGuard, [u8; 16])>,
     pub(super) stream: Vec<u8>,
     pub(super) suspicious: Vec<SuspicionKind>,
+    pub(super) tally: Tally,
+}
+
+/// Reports of a timestamp that were counted, and those that were not counted in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Tally {
+    pub(super) missing: Missing,
+    pub(super) counted: u64,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self { missing: Missing::NOTHING, counted: 0 }
+    }
+}
+
+impl Tally {
+    /// Adds a question's counts.
+    pub(super) fn add(&mut self, counted: &Counted) {
+        self.counted += counted.total.as_ref().map_or(0, Aggregate::reports);
+        self.missing = match (self.missing, counted.missing) {
+            (Missing::Reports(one), Missing::Reports(other)) => Missing::Reports(one.saturating_add(other)),
+            _ => Missing::Unknown,
+        };
+    }
+
+    /// Returns the share of the reports that was counted, at least; `None` where that is unknown.
+    #[allow(clippy::cast_precision_loss)] // a share
+    pub(super) fn share(&self) -> Option<f64> {
+        match self.missing {
+            Missing::NOTHING => Some(1.0),
+            Missing::Reports(missing) => Some(self.counted as f64 / (self.counted as f64 + missing as f64)),
+            Missing::Unknown => None,
+        }
+    }
 }
 
 /// State of version 1. The fields' order is the saved form.
@@ -55,9 +95,17 @@ struct StateOfMechanism {
 pub fn first_state(declaration: &Declaration, not_before: u64, key: Option<&VaultKey>) -> Result<Vec<u8>, DriveError> {
     declaration.check()?;
     let stream = save_stream(&declaration.new_stream()?, &declaration.name, key)?;
-    let suspicious = Vec::new();
-    let saved =
-        SavedState { version: VERSION, last: None, not_before, due: None, round: 0, pace: None, stream, suspicious };
+    let saved = SavedState {
+        version: VERSION,
+        last: None,
+        not_before,
+        due: None,
+        round: 0,
+        pace: None,
+        stream,
+        suspicious: Vec::new(),
+        tally: Tally::default(),
+    };
     encode(&saved, &declaration.name)
 }
 
@@ -93,8 +141,10 @@ pub(super) fn load(stream: &StreamRecord) -> Result<SavedState, DriveError> {
         postcard::take_from_bytes(&stream.state).map_err(|error| unreadable(&stream.name, error))?;
     match version {
         VERSION => decode(&stream.state, &stream.name),
-        // The list comes last, and an empty one is a zero.
-        UNSUSPECTED => decode(&[&stream.state[..], &[0]].concat(), &stream.name),
+        // The tally comes last, and nothing counted and nothing missing are three zeros.
+        UNTALLIED => decode(&[&stream.state[..], &[0; 3]].concat(), &stream.name),
+        // Before it comes the list, and an empty one is a zero.
+        UNSUSPECTED => decode(&[&stream.state[..], &[0; 4]].concat(), &stream.name),
         OF_MECHANISM => {
             let earlier: StateOfMechanism = decode(&stream.state, &stream.name)?;
             let StateOfMechanism { _version: _, last, not_before, due, round, pace, mechanism, queries } = earlier;
@@ -104,8 +154,8 @@ pub(super) fn load(stream: &StreamRecord) -> Result<SavedState, DriveError> {
             let over = last.and_then(|last| last.checked_sub(1));
             let saved = Stream::saved_with_mechanism(&declaration.spec, over, &mechanism, queries.as_deref());
             let saved = saved.map_err(|error| DriveError::of_state(error, &stream.name))?;
-            let (version, suspicious) = (VERSION, Vec::new());
-            Ok(SavedState { version, last, not_before, due, round, pace, stream: saved, suspicious })
+            let (version, suspicious, tally) = (VERSION, Vec::new(), Tally::default());
+            Ok(SavedState { version, last, not_before, due, round, pace, stream: saved, suspicious, tally })
         }
         _ => {
             let problem = format!("its version is {version}, and this program reads versions up to {VERSION}");

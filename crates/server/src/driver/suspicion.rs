@@ -27,17 +27,20 @@ pub enum Suspicion {
 pub enum SuspicionKind {
     Frequency,
     Crowd,
+    /// Some acknowledged reports are not counted. It is not the devices' doing, but the release is not what it seems.
+    Incomplete,
 }
 
 impl SuspicionKind {
     /// All kinds.
-    pub const ALL: [Self; 2] = [Self::Frequency, Self::Crowd];
+    pub const ALL: [Self; 3] = [Self::Frequency, Self::Crowd, Self::Incomplete];
 
     /// Returns its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Frequency => "frequency",
             Self::Crowd => "crowd",
+            Self::Incomplete => "incomplete",
         }
     }
 }

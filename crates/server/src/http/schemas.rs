@@ -265,7 +265,12 @@ fn of_streams() -> Value {
                 "reports": number(),
                 "suspicious": {
                     "description": "Signs that reports were poisoned; missing for streams of a curator.",
-                    "type": "array", "items": { "enum": ["frequency", "crowd"] },
+                    "type": "array", "items": { "enum": ["frequency", "crowd", "incomplete"] },
+                },
+                "counted_share": {
+                    "description": "Share of the acknowledged reports that is counted, at least: null where it is \
+                                    unknown, and missing where it is all of them.",
+                    "type": ["number", "null"],
                 },
                 "why": {
                     "description": "Why it is as it is; missing in releases of earlier versions.",

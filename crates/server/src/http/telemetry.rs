@@ -336,6 +336,11 @@ impl Observer for Telemetry {
             DriverEvent::Counted { timestamp, phase, reports } => {
                 tracing::debug!(stream = name, timestamp, phase, reports, "reports were counted");
             }
+            DriverEvent::Missed { timestamp, missing } => {
+                tracing::error!(stream = name, timestamp, ?missing, "reports were not counted in time");
+                let labels = [("stream", name.to_owned()), ("kind", SuspicionKind::Incomplete.name().to_owned())];
+                meters.suspicious.get_or_create(&labels).inc();
+            }
             DriverEvent::Suspicious { timestamp, phase, suspicion } => {
                 let (kind, body) = (suspicion.kind().name(), describe(suspicion));
                 tracing::warn!(stream = name, timestamp, phase, kind, "devices seem not to follow their oracle");

@@ -1,8 +1,6 @@
 //! Group commit of the changes of many streams.
 
-use tidegate_kernel::oracle::Aggregate;
-
-use super::{Lease, Store, StoreError, Write, Written};
+use super::{Counted, Lease, Store, StoreError, Write, Written};
 
 /// Outcome of each change of a group.
 pub(super) type Outcomes = Vec<Result<Written, StoreError>>;
@@ -21,12 +19,16 @@ impl Written {
         if let Self::Lease(lease) = self { Ok(lease) } else { Err(unexpected()) }
     }
 
-    /// Returns the counts of [`Write::Close`].
+    /// Returns the counts of [`Write::Close`]; `None` while reports are still being counted.
     ///
     /// # Errors
     /// The answer to another change.
-    pub fn counts(self) -> Result<Vec<Option<Aggregate>>, StoreError> {
-        if let Self::Counts(counts) = self { Ok(counts) } else { Err(unexpected()) }
+    pub fn counts(self) -> Result<Option<Vec<Counted>>, StoreError> {
+        match self {
+            Self::Counts(counts) => Ok(Some(counts)),
+            Self::Counting => Ok(None),
+            Self::Done | Self::Lease(_) => Err(unexpected()),
+        }
     }
 }
 

@@ -50,6 +50,19 @@ pub trait HighWater: Send + Sync + fmt::Debug {
         self.raise_all(&[(stream.to_owned(), mark)])
     }
 
+    /// Whether other processes raise marks in the same place.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// Learns the marks that other processes have raised until now, where several share them.
+    ///
+    /// # Errors
+    /// Errors of the place that they are kept in.
+    fn refresh(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Checks that marks can be raised, by writing them as they are. Marks in memory need no check.
     ///
     /// # Errors
@@ -136,7 +149,7 @@ fn encode(marks: &BTreeMap<String, Mark>) -> io::Result<Vec<u8>> {
 }
 
 /// Returns the higher version and the later timestamp.
-fn higher(one: Mark, other: Mark) -> Mark {
+pub(crate) fn higher(one: Mark, other: Mark) -> Mark {
     Mark { version: one.version.max(other.version), timestamp: one.timestamp.max(other.timestamp) }
 }
 

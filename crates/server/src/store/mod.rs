@@ -27,6 +27,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | [`sqlite`], [`postgres`] | the two implementations |
+//! | [`clustered`] | PostgreSQL, with reports in a replicated log |
 //! | `group` | group commit of the changes of many streams |
 //! | `acknowledgement` | acknowledgements of alarms |
 //! | `members` | registry of users and their classes |
@@ -40,6 +41,7 @@
 mod acknowledgement;
 pub mod backup;
 mod batch;
+pub mod clustered;
 mod error;
 mod group;
 mod identity_set;
@@ -60,14 +62,15 @@ use tidegate_kernel::oracle::Aggregate;
 
 pub use acknowledgement::Acknowledgement;
 pub use batch::{ReportBatch, digest};
+pub use clustered::ClusteredStore;
 pub use error::{BatchRejection, StoreError};
 pub use mark::{Mark, MarkError, Marks};
 pub use members::{MAX_CHANGES, MAX_MEMBERS, Member, MemberChanges, MemberFilter, MemberPage};
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use sqlite::{SqliteOptions, SqliteStore};
 pub use types::{
-    Advance, Lease, MergeOutcome, NewRecord, NewStream, OpenQuestion, PhaseKey, Record, RecordFilter, RecordKind,
-    Status, StreamRecord, Write, Written,
+    Advance, Counted, Lease, MergeOutcome, Missing, NewRecord, NewStream, OpenQuestion, PhaseKey, Record, RecordFilter,
+    RecordKind, Status, StreamRecord, Write, Written,
 };
 
 /// Most records of a kind that one version adds.
@@ -165,10 +168,21 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Closes the open questions of a stream. Returns the counts of each, in order; `None` where no report came.
     /// Closing again returns the same.
     ///
+    /// A store whose reports are counted elsewhere may answer [`Written::Counting`] to [`Write::Close`], unless it is
+    /// the `last_call`. This method makes the last call.
+    ///
     /// # Errors
     /// [`StoreError::Stale`].
     fn close(&self, lease: &Lease, version: u64) -> Result<Vec<Option<Aggregate>>, StoreError> {
-        group::one(self, Write::Close { lease: lease.clone(), version }).and_then(Written::counts)
+        let write = Write::Close { lease: lease.clone(), version, last_call: true };
+        let counted = group::one(self, write).and_then(Written::counts)?;
+        Ok(counted.unwrap_or_default().into_iter().map(|counted| counted.total).collect())
+    }
+
+    /// Returns how long a driver waits for reports that are counted elsewhere, from the deadline of the questions to
+    /// its last call, in milliseconds.
+    fn patience(&self) -> u64 {
+        0
     }
 
     /// Stores the next state of a stream with its questions, releases and answers. Deletes the reports and counts of

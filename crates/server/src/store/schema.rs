@@ -15,7 +15,7 @@ pub(super) const KNOWN: u32 = 4;
 pub(super) const ACKNOWLEDGED: u32 = 4;
 
 /// Schema version of PostgreSQL databases that this program writes.
-pub(super) const POSTGRES: u32 = 5;
+pub(super) const POSTGRES: u32 = 6;
 
 /// The first one in which identities are a log.
 pub(super) const POSTGRES_LOGGED: u32 = 2;
@@ -214,6 +214,35 @@ CREATE INDEX events_of_monitors ON {schema}records (stream, number)
 WHERE kind = 1 AND {find}(body, ',\"monitor\":\"') > 0;
 ";
 
+/// Control plane of a cluster, version 6 of PostgreSQL: partitions of the log with their readers, routes of questions
+/// through them, and the processes that live.
+const CLUSTER: &str = "
+CREATE TABLE tidegate.partitions (
+    number INTEGER PRIMARY KEY,
+    epoch BIGINT NOT NULL,
+    holder TEXT,
+    until BIGINT NOT NULL,
+    counted BIGINT NOT NULL,
+    kept BIGINT NOT NULL,
+    sum BIGINT NOT NULL
+);
+CREATE TABLE tidegate.routes (
+    phase BIGINT PRIMARY KEY,
+    partitions INTEGER NOT NULL,
+    ends BIGINT[],
+    total BYTEA,
+    sum BIGINT
+);
+CREATE TABLE tidegate.processes (
+    name TEXT PRIMARY KEY,
+    role TEXT NOT NULL,
+    started BIGINT NOT NULL,
+    until BIGINT NOT NULL,
+    figures TEXT NOT NULL
+);
+UPDATE tidegate.meta SET schema = 6;
+";
+
 impl Dialect {
     /// Writes statements in this dialect.
     fn write(&self, text: &str) -> String {
@@ -245,7 +274,7 @@ pub(super) fn postgres_steps(from: u32) -> impl Iterator<Item = String> {
     let members = POSTGRES_DIALECT.write(MEMBERS) + "UPDATE tidegate.meta SET schema = 4;";
     let acknowledgements = POSTGRES_DIALECT.write(ACKNOWLEDGEMENTS) + "UPDATE tidegate.meta SET schema = 5;";
     let first = POSTGRES_OWN.to_owned() + &POSTGRES_DIALECT.write(COMMON);
-    let steps = [first, POSTGRES_LOG.to_owned(), kept, members, acknowledgements];
+    let steps = [first, POSTGRES_LOG.to_owned(), kept, members, acknowledgements, CLUSTER.to_owned()];
     steps.into_iter().skip(from as usize)
 }
 

@@ -141,7 +141,7 @@ pub enum Write<'a> {
     /// See [`release_lease`](super::Store::release_lease).
     ReleaseLease(Lease),
     /// See [`close`](super::Store::close).
-    Close { lease: Lease, version: u64 },
+    Close { lease: Lease, version: u64, last_call: bool },
     /// See [`advance`](super::Store::advance).
     Advance { lease: Lease, next: Advance },
     /// See [`publish`](super::Store::publish).
@@ -169,8 +169,41 @@ pub enum Written {
     Done,
     /// The lease, unless another holder has it.
     Lease(Option<Lease>),
-    /// The counts of each open question, in order; `None` where no report came.
-    Counts(Vec<Option<Aggregate>>),
+    /// The counts of each open question, in order.
+    Counts(Vec<Counted>),
+    /// The questions are closed, but not all of their reports are counted yet: close them again a little later.
+    Counting,
+}
+
+/// Counts of a closed question.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Counted {
+    /// Aggregate of the reports; `None` where no report came.
+    pub total: Option<Aggregate>,
+    /// Reports that were acknowledged and are not counted.
+    pub missing: Missing,
+}
+
+/// Reports that were acknowledged, but not counted in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Missing {
+    /// At most this number of reports.
+    Reports(u64),
+    /// An unknown number.
+    Unknown,
+}
+
+impl Missing {
+    /// Nothing is missing.
+    pub const NOTHING: Self = Self::Reports(0);
+}
+
+impl Counted {
+    /// Counts from which nothing is missing.
+    pub const fn whole(total: Option<Aggregate>) -> Self {
+        Self { total, missing: Missing::NOTHING }
+    }
 }
 
 /// A release or an answer that is not yet published.

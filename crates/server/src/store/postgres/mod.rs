@@ -5,7 +5,9 @@
 //! lock exclusively. PostgreSQL grants these locks in order of request, so a flow of reports cannot starve a driver.
 
 mod accept;
+pub mod cluster;
 mod fault;
+mod listen;
 mod members;
 mod pool;
 mod rows;
@@ -20,6 +22,7 @@ use tokio_postgres::config::SslMode;
 
 use accept::Memory;
 use fault::Fault;
+pub use listen::Listener;
 pub use pool::PostgresOptions;
 use pool::{Connection, Pool};
 use rows::{add_log_rows, find_stream_for_update, stream_rows, update_stream, whole_stream};
@@ -49,6 +52,18 @@ impl fmt::Debug for PostgresStore {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("PostgresStore").finish_non_exhaustive()
     }
+}
+
+/// Tells listeners which streams have advanced or published, once the transaction is committed.
+fn tell_advanced(connection: &mut Connection, streams: &[&str]) -> Result<(), Fault> {
+    connection.query("SELECT pg_notify('tidegate_advanced', name) FROM unnest($1::text[]) AS name", &[&streams])?;
+    Ok(())
+}
+
+/// Tells listeners which streams were declared, or have another status, once the transaction is committed.
+fn tell_declared(connection: &mut Connection, streams: &[&str]) -> Result<(), Fault> {
+    connection.query("SELECT pg_notify('tidegate_declared', name) FROM unnest($1::text[]) AS name", &[&streams])?;
+    Ok(())
 }
 
 /// Key of a stream's advisory lock.
@@ -207,6 +222,7 @@ fn change_row<T>(
     let mut row = find_stream_for_update(connection, stream)?;
     let done = change(connection, &mut row)?;
     update_stream(connection, &row)?;
+    tell_declared(connection, &[stream])?;
     Ok(done)
 }
 

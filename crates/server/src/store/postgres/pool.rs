@@ -145,6 +145,11 @@ impl Pool {
         Self { config, tls, options, connections: Mutex::default(), returned: Condvar::new() }
     }
 
+    /// Returns how to connect.
+    pub(super) fn address(&self) -> (&Config, Option<Tls>, PostgresOptions) {
+        (&self.config, self.tls.clone(), self.options)
+    }
+
     /// Takes a connection. Also returns whether it is new.
     pub(super) fn take(&self) -> Result<(Connection, bool), Fault> {
         let until = Instant::now() + self.options.patience;

@@ -147,8 +147,16 @@ pub(super) fn add_question(
     asked: &OpenQuestion,
 ) -> Result<(), Fault> {
     let body = encode(asked)?;
+    // In a cluster, its reports are divided among the partitions that there are now.
     connection.execute(
-        "INSERT INTO tidegate.phases (stream, place, body, closed, sum) VALUES ($1, $2, $3, false, $4)",
+        "WITH asked AS (
+             INSERT INTO tidegate.phases (stream, place, body, closed, sum) VALUES ($1, $2, $3, false, $4)
+             RETURNING number
+         )
+         INSERT INTO tidegate.routes (phase, partitions)
+         SELECT asked.number, partitions.count
+         FROM asked, (SELECT count(*)::integer FROM tidegate.partitions) AS partitions
+         WHERE partitions.count > 0",
         &[&stream.number, &place, &body, &question_sum(&stream.name, place, &body, false)],
     )?;
     Ok(())
@@ -171,9 +179,10 @@ pub(super) fn update_question(
 /// Deletes questions with their identities and counts.
 pub(super) fn delete_questions(connection: &mut Connection, over: &[i64]) -> Result<(), Fault> {
     if !over.is_empty() {
+        connection.execute("DELETE FROM tidegate.phases WHERE number = ANY($1)", &[&over])?;
+        connection.execute("DELETE FROM tidegate.routes WHERE phase = ANY($1)", &[&over])?;
         connection.execute("DELETE FROM tidegate.log WHERE phase = ANY($1)", &[&over])?;
         connection.execute("DELETE FROM tidegate.counts WHERE phase = ANY($1)", &[&over])?;
-        connection.execute("DELETE FROM tidegate.phases WHERE number = ANY($1)", &[&over])?;
     }
     Ok(())
 }

@@ -12,8 +12,9 @@ use super::super::row::{
     stream_columns,
 };
 use super::super::{
-    Acknowledgement, Advance, BatchRejection, Lease, MemberChanges, MemberFilter, MemberPage, MergeOutcome, NewStream,
-    PhaseKey, Record, RecordFilter, RecordKind, ReportBatch, Status, Store, StoreError, StreamRecord, Write, Written,
+    Acknowledgement, Advance, BatchRejection, Counted, Lease, MemberChanges, MemberFilter, MemberPage, MergeOutcome,
+    NewStream, PhaseKey, Record, RecordFilter, RecordKind, ReportBatch, Status, Store, StoreError, StreamRecord, Write,
+    Written,
 };
 use super::accept::{accept_all, find, lock_questions, open_questions};
 use super::fault::Fault;
@@ -23,7 +24,7 @@ use super::rows::{
     forget_acknowledgements, put_counts, put_state, read_acknowledgements, read_counts_of, read_questions, read_total,
     stream_row, update_question, update_stream, whole_stream,
 };
-use super::{PostgresStore, lock_key, members};
+use super::{PostgresStore, lock_key, members, tell_advanced, tell_declared};
 
 /// Rows of streams by name, locked until the transaction ends.
 type Rows = HashMap<String, StreamRow>;
@@ -63,7 +64,7 @@ fn apply(connection: &mut Connection, rows: &mut Rows, write: &Write<'_>) -> Res
             row.release_lease(lease);
             Written::Done
         }
-        Write::Close { lease, version } => return close(connection, row, lease, *version),
+        Write::Close { lease, version, .. } => return close(connection, row, lease, *version),
         Write::Advance { lease, next } => {
             advance(connection, row, lease, next)?;
             Written::Done
@@ -99,7 +100,7 @@ fn close(connection: &mut Connection, row: &StreamRow, lease: &Lease, version: u
             question.closed = true;
             update_question(connection, row, place, &question)?;
         }
-        totals.push(read_total(connection, question.number)?);
+        totals.push(Counted::whole(read_total(connection, question.number)?));
     }
     Ok(Written::Counts(totals))
 }
@@ -142,7 +143,24 @@ impl Store for PostgresStore {
         group::commit(writes, &|writes| {
             self.write("commit", |connection| {
                 let mut rows = lock_streams(connection, writes)?;
-                writes.iter().map(|write| settle(apply(connection, &mut rows, write), refusal)).collect()
+                let settle = |write| settle(apply(connection, &mut rows, write), refusal);
+                let outcomes = writes.iter().map(settle).collect::<Result<Vec<_>, Fault>>()?;
+                let done = writes.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_ok());
+                let (mut advanced, mut declared) = (Vec::new(), Vec::new());
+                for (write, _) in done {
+                    match write {
+                        Write::Create(_) => declared.push(write.stream()),
+                        Write::Advance { .. } | Write::Publish { .. } => advanced.push(write.stream()),
+                        Write::Lease { .. } | Write::ReleaseLease(_) | Write::Close { .. } => {}
+                    }
+                }
+                if !advanced.is_empty() {
+                    tell_advanced(connection, &advanced)?;
+                }
+                if !declared.is_empty() {
+                    tell_declared(connection, &declared)?;
+                }
+                Ok(outcomes)
             })
         })
     }

@@ -13,8 +13,9 @@ use super::super::row::{
     QuestionChanges, StreamRow, bound, check_range, kind_code, read_record, record_columns, signed, total, unsigned,
 };
 use super::super::{
-    Acknowledgement, Advance, BatchRejection, Lease, MemberChanges, MemberFilter, MemberPage, MergeOutcome, NewStream,
-    PhaseKey, Record, RecordFilter, RecordKind, ReportBatch, Status, Store, StoreError, StreamRecord, Write, Written,
+    Acknowledgement, Advance, BatchRejection, Counted, Lease, MemberChanges, MemberFilter, MemberPage, MergeOutcome,
+    NewStream, PhaseKey, Record, RecordFilter, RecordKind, ReportBatch, Status, Store, StoreError, StreamRecord, Write,
+    Written,
 };
 use super::fault::Fault;
 use super::rows::{
@@ -37,7 +38,7 @@ impl Writer {
                 row.release_lease(lease);
                 Ok(Written::Done)
             }),
-            Write::Close { lease, version } => self.close(lease, *version),
+            Write::Close { lease, version, .. } => self.close(lease, *version),
             Write::Advance { lease, next } => self.advance(lease, next),
             Write::Publish { lease, version } => self.change(&lease.stream, |_, row| {
                 row.publish(lease, *version)?;
@@ -76,7 +77,7 @@ impl Writer {
                 update_question(&self.connection, &row, place, &question)?;
             }
             let sources = read_counts(&self.connection, question.number)?;
-            totals.push(total(sources.into_values().map(|source| source.counts))?);
+            totals.push(Counted::whole(total(sources.into_values().map(|source| source.counts))?));
         }
         Ok(Written::Counts(totals))
     }

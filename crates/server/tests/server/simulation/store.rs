@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tidegate_device::api::Receipt;
 use tidegate_kernel::oracle::Aggregate;
 use tidegate_server::store::{
-    Acknowledgement, Advance, BatchRejection, Lease, MemberChanges, MemberFilter, MemberPage, MergeOutcome,
+    Acknowledgement, Advance, BatchRejection, Counted, Lease, MemberChanges, MemberFilter, MemberPage, MergeOutcome,
     NUMBERS_PER_VERSION, NewRecord, NewStream, OpenQuestion, PhaseKey, Record, RecordFilter, RecordKind, ReportBatch,
     Status, Store, StoreError, StreamRecord, Write, Written,
 };
@@ -362,7 +362,10 @@ impl MemoryStore {
                 self.lease_one(stream, holder, *now, *until).map(Written::Lease)
             }
             Write::ReleaseLease(lease) => self.release_one(lease).map(|()| Written::Done),
-            Write::Close { lease, version } => self.close_one(lease, *version).map(Written::Counts),
+            Write::Close { lease, version, .. } => {
+                let counts = self.close_one(lease, *version)?;
+                Ok(Written::Counts(counts.into_iter().map(Counted::whole).collect()))
+            }
             Write::Advance { lease, next } => self.advance_one(lease, next).map(|()| Written::Done),
             Write::Publish { lease, version } => self.publish_one(lease, *version).map(|()| Written::Done),
         }

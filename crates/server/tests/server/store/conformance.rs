@@ -440,7 +440,7 @@ fn commits_a_group_of_independent_changes(store: &dyn Store) {
         Write::Publish { lease: Lease { epoch: 9, ..a.clone() }, version: 1 },
         Write::Create(NewStream { name: "b", declaration: "{}", policy: "", state: b"another" }),
         Write::Create(NewStream { name: "c", declaration: "{}", policy: "", state: b"new" }),
-        Write::Close { lease: b.clone(), version: 1 },
+        Write::Close { lease: b.clone(), version: 1, last_call: false },
         Write::Advance { lease: a.clone(), next: Advance { version: 1, releases, ..Advance::default() } },
         Write::Lease { stream: "d".to_owned(), holder: "driver".to_owned(), now: 0, until: 1_000 },
     ]);
@@ -449,7 +449,7 @@ fn commits_a_group_of_independent_changes(store: &dyn Store) {
     assert!(matches!(exists, Err(StoreError::Exists(stream)) if stream == "b"));
     assert!(matches!(missing, Err(StoreError::NoStream(stream)) if stream == "d"));
     assert_eq!((created.unwrap(), advanced.unwrap()), (Written::Done, Written::Done));
-    assert_eq!(closed.unwrap().counts().unwrap()[0].as_ref().map(Aggregate::reports), Some(1));
+    assert_eq!(closed.unwrap().counts().unwrap().unwrap()[0].total.as_ref().map(Aggregate::reports), Some(1));
     assert_eq!(store.names().unwrap(), ["a", "b", "c"]);
     assert_eq!((store.status("a").unwrap().1, store.stream("c").unwrap().state), (2, b"new".to_vec()));
     assert!(store.commit(&[]).is_empty());
