@@ -4,11 +4,13 @@
 //! | --- | --- |
 //! | [`settings`] | addresses, credentials, replicas |
 //! | [`inspection`] | version and syncing of the brokers |
+//! | [`sink`] | numbered messages for other systems |
 //! | `reader` | pull consumer of one partition, kept between reads |
 
 pub mod inspection;
 mod reader;
 pub mod settings;
+pub mod sink;
 
 use std::collections::HashMap;
 use std::fmt;
