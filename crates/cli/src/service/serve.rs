@@ -12,6 +12,7 @@ use std::time::Duration;
 use clap::Args;
 use tidegate_device::clock::{BootClock, UnknownClock};
 use tidegate_server::driver::{DriveError, Tools};
+use tidegate_server::http::connector::Connectors;
 use tidegate_server::http::{
     HttpSettings, Listeners, Reload, Reloaded, Telemetry, WebhookSettings, log_to_stderr, serve, shutdown_signal,
 };
@@ -19,7 +20,7 @@ use tidegate_server::service::{Service, ServiceError, ServiceSettings};
 use tidegate_server::store::StoreError;
 use tokio::runtime::Runtime;
 
-use super::config::Config;
+use super::config::{Config, ConnectorPlan};
 use super::{files, open};
 use crate::failure::{Failure, complain};
 
@@ -97,6 +98,7 @@ struct Prepared {
     runtime: Runtime,
     service: Arc<Service>,
     telemetry: Arc<Telemetry>,
+    connectors: Connectors,
     listeners: Listeners,
     address: SocketAddr,
     settings: HttpSettings,
@@ -132,6 +134,8 @@ impl Prepared {
         };
         let service = Service::start(tools, service_settings, &config.streams, telemetry.clone())
             .map_err(|error| explain(config, error))?;
+        let connectors = config.connectors.iter().map(ConnectorPlan::settings).collect();
+        let connectors = Connectors::start(&service, &telemetry, connectors).map_err(Failure::run)?;
         let settings = HttpSettings {
             tokens: config.tokens.clone(),
             tls: config.tls.clone(),
@@ -145,13 +149,14 @@ impl Prepared {
             #[cfg(not(feature = "lab"))]
             advisor: None,
         };
-        Ok(Self { runtime, service, telemetry, listeners, address, settings })
+        Ok(Self { runtime, service, telemetry, connectors, listeners, address, settings })
     }
 
     /// Serves until `stop`. It does not wait for threads that a disk or a database keeps: the process ends them.
     fn serve(self, stop: impl Future<Output = ()>) -> Result<(), Failure> {
-        let Self { runtime, service, telemetry, listeners, settings, .. } = self;
+        let Self { runtime, service, telemetry, connectors, listeners, settings, .. } = self;
         let served = runtime.block_on(serve(service, telemetry, listeners, settings, stop));
+        drop(connectors);
         runtime.shutdown_background();
         served.map_err(Failure::run)
     }

@@ -5,6 +5,8 @@ mod advise;
 mod attacks;
 mod audit;
 mod channel;
+#[cfg(unix)]
+mod connectors;
 mod crash;
 mod dashboard;
 mod demo;
