@@ -3,6 +3,7 @@
 mod advice;
 mod alarms;
 mod assets;
+mod cluster;
 mod credentials;
 mod devices;
 pub(super) mod events;
@@ -26,7 +27,7 @@ use super::route::Route;
 
 /// Returns the schemas that the files of routes declare themselves.
 pub(super) fn schemas() -> Vec<Value> {
-    vec![overview::schemas(), alarms::schemas(), promise::schemas(), operations::schemas(), advice::schemas()]
+    vec![overview::schemas(), alarms::schemas(), promise::schemas(), operations::schemas(), cluster::schemas(), advice::schemas()]
 }
 
 /// Returns the declarations of all routes.
@@ -46,6 +47,7 @@ pub(super) fn all() -> Vec<Route> {
         alarms::routes(),
         promise::routes(),
         operations::routes(),
+        cluster::routes(),
         advice::routes(),
     ]
     .into_iter()
