@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test web dashboard python sdist spark deny parquet demo bench soak capacity accuracy ablation advice \
+.PHONY: help test web dashboard python sdist spark deny parquet cluster demo bench soak capacity accuracy ablation advice \
 	audit results coverage fuzz mutants api fmt tools
 
 # How long each fuzz target runs.
@@ -88,6 +88,10 @@ deny: tools ## check dependencies by deny.toml, security advisories included; in
 parquet: tools ## test the reading and writing of Parquet files, which no other target builds
 	@cargo clippy --quiet -p tidegate-table -p tidegate-cli --all-targets --features parquet -- -D warnings
 	@cargo test --quiet -p tidegate-table -p tidegate-cli --features parquet parquet
+
+cluster: tools ## run brokers, PostgreSQL, gateways, workers, drivers and a fleet on this machine, until Ctrl-C
+	@cargo build --quiet -p tidegate-cli
+	@.ci/cluster
 
 demo: tools ## show the main job on simulated data, in less than a minute after the build
 	@cargo run --quiet --release -p tidegate-cli -- demo --out target/demo
