@@ -11,6 +11,7 @@ mod crash;
 mod dashboard;
 mod demo;
 mod deploy;
+mod deploy_cluster;
 mod device;
 mod exact;
 mod families;
