@@ -3,8 +3,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test web dashboard python sdist spark deny parquet cluster demo bench soak capacity accuracy ablation advice \
-	audit results coverage fuzz mutants api fmt tools
+.PHONY: help test web dashboard python sdist spark deny parquet kafka cluster demo bench soak capacity accuracy \
+	ablation advice audit results coverage fuzz mutants api fmt tools
 
 # How long each fuzz target runs.
 FUZZ_SECONDS ?= 30
@@ -13,7 +13,8 @@ FUZZ_SECONDS ?= 30
 SOAK_SECONDS ?= 600
 SOAK_WORLDS ?= 10000
 
-# All features but `parquet` of the command, which takes minutes to build: `make parquet` tests that.
+# All features but `parquet` of the command and `kafka` of the log, which take minutes to build: `make parquet` and
+# `make kafka` test those.
 FEATURES := --features tidegate/programme,tidegate-kernel/simulation
 
 # The Python package is an extension module, which no library of Python is linked to. Cargo builds it the same way for
@@ -92,6 +93,10 @@ parquet: tools ## test the reading and writing of Parquet files, which no other 
 cluster: tools ## run brokers, PostgreSQL, gateways, workers, drivers and a fleet on this machine, until Ctrl-C
 	@cargo build --quiet -p tidegate-cli
 	@.ci/cluster
+
+kafka: tools ## test the log on the Kafka protocol, which no other target builds, against an imitated cluster
+	@cargo clippy --quiet -p tidegate-log --all-targets --features kafka -- -D warnings
+	@cargo test --quiet -p tidegate-log --features kafka --test log kafka
 
 demo: tools ## show the main job on simulated data, in less than a minute after the build
 	@cargo run --quiet --release -p tidegate-cli -- demo --out target/demo

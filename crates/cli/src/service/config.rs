@@ -19,14 +19,15 @@ use tidegate_server::stream::{Declaration, DeclarationError};
 use toml::Spanned;
 use toml::de::DeValue;
 
-use connectors::WrittenConnector;
 pub(crate) use connectors::ConnectorPlan;
+use connectors::WrittenConnector;
 
 use crate::failure::Failure;
 use tidegate_release::files::{check_folder, check_private};
 use tidegate_release::spec::Spec;
 use tidegate_release::toml_file::{Table, line_of};
 
+use super::cluster::ClusterConfig;
 use crate::input::Input;
 
 /// Environment variable that overrides the store's address.
@@ -64,6 +65,8 @@ pub(crate) struct Config {
     pub(crate) webhook_networks: Vec<Network>,
     pub(crate) connectors: Vec<ConnectorPlan>,
     pub(crate) streams: Vec<Declaration>,
+    /// The cluster that its roles belong to.
+    pub(crate) cluster: Option<ClusterConfig>,
 }
 
 /// Paths of PEM files.
@@ -74,6 +77,13 @@ struct WrittenTls {
     certificate: PathBuf,
     /// The private key.
     key: PathBuf,
+}
+
+/// Addresses to listen on instead of the configured ones.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Addresses {
+    pub(super) listen: Option<SocketAddr>,
+    pub(super) monitoring: Option<SocketAddr>,
 }
 
 /// The address of the store.
@@ -230,6 +240,7 @@ struct Written {
     webhook_networks: Vec<Network>,
     #[serde(default)]
     connectors: Vec<Spanned<WrittenConnector>>,
+    cluster: Option<ClusterConfig>,
 }
 
 fn default_state() -> PathBuf {
@@ -258,21 +269,26 @@ struct WrittenStream {
 
 impl Config {
     pub(crate) fn read(name: &str) -> Result<Self, Failure> {
+        Self::read_for(name, Addresses::default())
+    }
+
+    /// Reads a file, with other addresses to listen on.
+    pub(super) fn read_for(name: &str, addresses: Addresses) -> Result<Self, Failure> {
         let store = match env::var(STORE_VARIABLE) {
             Err(VarError::NotUnicode(_)) => {
                 return Err(Failure::input(format_args!("the variable {STORE_VARIABLE} is not valid UTF-8")));
             }
             store => store.ok().filter(|value| !value.is_empty()),
         };
-        Self::read_with(name, store)
+        Self::read_with(name, store, addresses)
     }
 
     /// Reads a file and ignores the environment.
     pub(crate) fn read_file(name: &str) -> Result<Self, Failure> {
-        Self::read_with(name, None)
+        Self::read_with(name, None, Addresses::default())
     }
 
-    fn read_with(name: &str, store: Option<String>) -> Result<Self, Failure> {
+    fn read_with(name: &str, store: Option<String>, addresses: Addresses) -> Result<Self, Failure> {
         let text = Input::text(name)?;
         let path = Path::new(name);
         let folder = path.parent().unwrap_or(Path::new("."));
@@ -282,8 +298,11 @@ impl Config {
         let (written, places) = table.read::<Written>()?;
         let Written { listen, insecure, tls, store: place, state, tokens, .. } = written;
         let Written { public_metrics, limits, log, webhook_secret, webhook_networks, .. } = written;
-        let Written { monitoring, proxies, client_header, connectors: written_connectors, .. } = written;
-        let listen = match listen {
+        let Written { monitoring, proxies, client_header, cluster, connectors: written_connectors, .. } = written;
+        let cluster = cluster.map(|cluster| cluster.checked(folder)).transpose();
+        let cluster = cluster.map_err(|(key, message)| places.error(Some(key), message))?;
+        let monitoring = addresses.monitoring.or(monitoring);
+        let listen = match addresses.listen.or(listen) {
             Some(listen) => listen,
             None => LISTEN.parse().map_err(Failure::run)?,
         };
@@ -365,6 +384,7 @@ impl Config {
             webhook_networks,
             connectors,
             streams,
+            cluster,
         })
     }
 
@@ -398,7 +418,8 @@ impl Config {
         let mut secrets = vec![self.operator_key(), self.vault_key()];
         secrets.extend(self.tls.as_ref().map(|tls| tls.key.clone()));
         secrets.extend(self.webhook_secret.clone());
-        secrets.extend(self.connectors.iter().filter_map(ConnectorPlan::secrets).cloned());
+        secrets.extend(self.connectors.iter().flat_map(ConnectorPlan::secrets));
+        secrets.extend(self.cluster.iter().flat_map(ClusterConfig::secrets));
         secrets
     }
 

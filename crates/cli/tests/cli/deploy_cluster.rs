@@ -38,15 +38,22 @@ fn port_of(address: &str) -> u64 {
 
 /// Every container runs without rights, and every mount has a volume.
 fn check_pod(pod: &Value, claims: &Value) {
-    assert_eq!((&pod["automountServiceAccountToken"], &pod["securityContext"]["runAsNonRoot"]), (&false.into(), &true.into()));
+    assert_eq!(
+        (&pod["automountServiceAccountToken"], &pod["securityContext"]["runAsNonRoot"]),
+        (&false.into(), &true.into())
+    );
     let mut volumes = names(&pod["volumes"]);
     volumes.extend(claims.as_array().into_iter().flatten().map(|claim| claim["metadata"]["name"].as_str().unwrap()));
-    let containers = ["initContainers", "containers"].map(|key| pod[key].as_array().cloned().unwrap_or_default()).concat();
+    let containers =
+        ["initContainers", "containers"].map(|key| pod[key].as_array().cloned().unwrap_or_default()).concat();
     let mut mounted = BTreeSet::new();
     for container in &containers {
         let rights = &container["securityContext"];
         assert_eq!(rights["capabilities"]["drop"], json!(["ALL"]));
-        assert_eq!((&rights["readOnlyRootFilesystem"], &rights["allowPrivilegeEscalation"]), (&true.into(), &false.into()));
+        assert_eq!(
+            (&rights["readOnlyRootFilesystem"], &rights["allowPrivilegeEscalation"]),
+            (&true.into(), &false.into())
+        );
         let mounts = container["volumeMounts"].as_array().unwrap();
         mounted.extend(mounts.iter().map(|mount| mount["name"].as_str().unwrap()));
     }
@@ -188,7 +195,8 @@ fn the_compose_file_fits_the_program() {
     let services = &file["services"];
     // The lines of the head are a configuration.
     let lines = text.lines().map_while(|line| line.strip_prefix('#')).map(|line| line.trim_start());
-    let lines: Vec<&str> = lines.skip_while(|line| !line.starts_with("listen =")).take_while(|line| !line.is_empty()).collect();
+    let lines: Vec<&str> =
+        lines.skip_while(|line| !line.starts_with("listen =")).take_while(|line| !line.is_empty()).collect();
     let settings: toml::Table = lines.join("\n").parse().unwrap();
     let nats = &settings["cluster"]["nats"];
     let brokers = ["nats-1", "nats-2", "nats-3"];
@@ -210,10 +218,15 @@ fn the_compose_file_fits_the_program() {
     }
     let shared = &file["x-tidegate"];
     let test = shared["healthcheck"]["test"].as_array().unwrap();
-    assert_eq!(test[1..].iter().map(|word| word.as_str().unwrap()).collect::<Vec<_>>().join(" "),
-        "/usr/local/bin/tidegate doctor --ready --config /cluster/service.toml");
+    assert_eq!(
+        test[1..].iter().map(|word| word.as_str().unwrap()).collect::<Vec<_>>().join(" "),
+        "/usr/local/bin/tidegate doctor --ready --config /cluster/service.toml"
+    );
     assert!(shared["depends_on"].as_object().unwrap().keys().all(|name| services[name].is_object()));
-    assert_eq!(port_of(services["gateway"]["ports"][0].as_str().unwrap()), port_of(settings["listen"].as_str().unwrap()));
+    assert_eq!(
+        port_of(services["gateway"]["ports"][0].as_str().unwrap()),
+        port_of(settings["listen"].as_str().unwrap())
+    );
     assert!(settings["state"].as_str().unwrap().starts_with("/cluster/"));
     // What .env must have is written by the commands of the head.
     for variable in ["NATS_PASSWORD", "TIDEGATE_STORE"] {

@@ -4,5 +4,7 @@
 mod conformance;
 mod faults;
 mod inspection;
+#[cfg(feature = "kafka")]
+mod kafka;
 mod sink;
 mod support;

@@ -2,15 +2,18 @@
 
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+#[cfg(feature = "cluster")]
+use std::{sync::Arc, time::Duration};
 
 use serde::Deserialize;
-use tidegate_log::nats::settings::{NatsCredentials, NatsSettings};
+#[cfg(feature = "cluster")]
 use tidegate_log::nats::sink::{NatsSink, NatsSinkSettings};
 use tidegate_server::http::connector::{ConnectorKind, ConnectorSettings, Selection, SubjectPattern};
 
+use crate::service::cluster::NatsConfig;
+
 /// Longest wait for an answer of the brokers: a connector stops within twice that.
+#[cfg(feature = "cluster")]
 const TIMEOUT: Duration = Duration::from_secs(4);
 
 /// JetStream stream of a connector that names none.
@@ -25,36 +28,32 @@ pub(super) struct WrittenConnector {
     #[serde(default)]
     streams: Vec<String>,
     kinds: Option<Vec<ConnectorKind>>,
-    nats: WrittenNats,
-}
-
-/// Brokers of a connector, as written.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenNats {
-    servers: Vec<String>,
-    stream: Option<String>,
+    jetstream: Option<String>,
     keep: Option<NonZeroU64>,
-    replicas: Option<usize>,
-    ca: Option<PathBuf>,
-    user: Option<String>,
-    password_file: Option<PathBuf>,
-    credentials: Option<PathBuf>,
+    nats: NatsConfig,
 }
 
 /// A connector of the configuration.
 #[derive(Clone, Debug)]
+#[cfg_attr(not(feature = "cluster"), allow(dead_code))] // nothing else sends
 pub(crate) struct ConnectorPlan {
-    pub(crate) name: String,
+    pub(super) name: String,
     selection: Selection,
-    pub(crate) sink: NatsSinkSettings,
+    /// Stream of JetStream, and how many messages of each subject it keeps if it is created.
+    jetstream: String,
+    keep: Option<NonZeroU64>,
+    nats: NatsConfig,
+}
+
+fn is_plain(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
 }
 
 impl ConnectorPlan {
     /// Checks a connector. The error begins with the key.
     pub(super) fn of(written: WrittenConnector, folder: &Path) -> Result<Self, String> {
-        let WrittenConnector { name, subject, streams, kinds, nats } = written;
-        if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_') {
+        let WrittenConnector { name, subject, streams, kinds, jetstream, keep, nats } = written;
+        if !is_plain(&name) {
             return Err("name: expected letters, digits, - and _".to_owned());
         }
         let subject = match subject {
@@ -65,45 +64,45 @@ impl ConnectorPlan {
         if kinds.is_empty() {
             return Err("kinds: expected releases, answers or alarms; delete the key to send all".to_owned());
         }
-        let credentials = match (nats.user, nats.password_file, nats.credentials) {
-            (None, None, None) => NatsCredentials::None,
-            (Some(user), Some(file), None) => NatsCredentials::Password { user, file: folder.join(file) },
-            (None, None, Some(file)) => NatsCredentials::Credentials(folder.join(file)),
-            _ => return Err("nats: give user and password_file, or credentials, or none of them".to_owned()),
-        };
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-        let stream = nats.stream.unwrap_or_else(|| STREAM.to_owned());
-        if stream.is_empty() || !stream.bytes().all(is_plain) {
-            return Err("stream: expected letters, digits, - and _".to_owned());
+        let jetstream = jetstream.unwrap_or_else(|| STREAM.to_owned());
+        if !is_plain(&jetstream) {
+            return Err("jetstream: expected letters, digits, - and _".to_owned());
         }
-        // The log's prefix is not used by a sink.
-        let mut settings = NatsSettings::new(nats.servers, "sink");
-        settings.timeout = TIMEOUT;
-        settings.replicas = nats.replicas.unwrap_or(settings.replicas);
-        settings.certificates = nats.ca.map(|path| folder.join(path));
-        settings.credentials = credentials;
-        settings.check().map_err(|error| format!("nats: {error}"))?;
-        let (subjects, keep) = (subject.wildcard(), nats.keep.map(NonZeroU64::get));
-        let sink = NatsSinkSettings { nats: settings, stream, subjects, keep };
-        Ok(Self { name, selection: Selection { subject, streams, kinds }, sink })
+        let nats = nats.checked(folder).map_err(|(key, message)| format!("{key}: {message}"))?;
+        Ok(Self { name, selection: Selection { subject, streams, kinds }, jetstream, keep, nats })
     }
 
     /// Returns the files that only the service may read.
-    pub(super) fn secrets(&self) -> Option<&PathBuf> {
-        match &self.sink.nats.credentials {
-            NatsCredentials::None => None,
-            NatsCredentials::Token(file)
-            | NatsCredentials::Credentials(file)
-            | NatsCredentials::Password { file, .. } => Some(file),
-        }
+    pub(super) fn secrets(&self) -> impl Iterator<Item = PathBuf> + use<> {
+        self.nats.secrets()
     }
 
     /// Returns the settings of the running connector, which connects to nothing yet.
-    pub(crate) fn settings(&self) -> ConnectorSettings {
-        ConnectorSettings {
-            name: self.name.clone(),
-            sink: Arc::new(NatsSink::new(self.sink.clone())),
-            selection: self.selection.clone(),
-        }
+    ///
+    /// # Errors
+    /// A program that was built without NATS.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn settings(&self) -> Result<ConnectorSettings, String> {
+        // A sink has no partitions, so it does not use the prefix.
+        let mut nats = self.nats.settings("sink".to_owned());
+        nats.timeout = TIMEOUT;
+        nats.check().map_err(|error| format!("connector {}: {error}", self.name))?;
+        let settings = NatsSinkSettings {
+            nats,
+            stream: self.jetstream.clone(),
+            subjects: self.selection.subject.wildcard(),
+            keep: self.keep.map(NonZeroU64::get),
+        };
+        let sink = Arc::new(NatsSink::new(settings));
+        Ok(ConnectorSettings { name: self.name.clone(), sink, selection: self.selection.clone() })
+    }
+
+    /// Refuses: a program without NATS sends nothing.
+    ///
+    /// # Errors
+    /// Always.
+    #[cfg(not(feature = "cluster"))]
+    pub(crate) fn settings(&self) -> Result<ConnectorSettings, String> {
+        Err(format!("connector {}: this program was built without the feature cluster, which sends it", self.name))
     }
 }

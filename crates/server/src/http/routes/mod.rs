@@ -27,7 +27,14 @@ use super::route::Route;
 
 /// Returns the schemas that the files of routes declare themselves.
 pub(super) fn schemas() -> Vec<Value> {
-    vec![overview::schemas(), alarms::schemas(), promise::schemas(), operations::schemas(), cluster::schemas(), advice::schemas()]
+    vec![
+        overview::schemas(),
+        alarms::schemas(),
+        promise::schemas(),
+        operations::schemas(),
+        cluster::schemas(),
+        advice::schemas(),
+    ]
 }
 
 /// Returns the declarations of all routes.

@@ -4,8 +4,8 @@
 
 use tidegate_log::LogError;
 
-use super::super::postgres::cluster::{Partition, Process};
 use super::super::StoreError;
+use super::super::postgres::cluster::{Partition, Process};
 use super::ClusteredStore;
 
 /// State of a cluster.
