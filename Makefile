@@ -3,8 +3,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test web dashboard python sdist spark deny parquet kafka demo bench soak capacity accuracy ablation advice \
-	audit results coverage fuzz mutants api fmt tools
+.PHONY: help test web dashboard python sdist spark deny parquet kafka cluster demo bench soak capacity accuracy \
+	ablation advice audit results coverage fuzz mutants api fmt tools
 
 # How long each fuzz target runs.
 FUZZ_SECONDS ?= 30
@@ -89,6 +89,10 @@ deny: tools ## check dependencies by deny.toml, security advisories included; in
 parquet: tools ## test the reading and writing of Parquet files, which no other target builds
 	@cargo clippy --quiet -p tidegate-table -p tidegate-cli --all-targets --features parquet -- -D warnings
 	@cargo test --quiet -p tidegate-table -p tidegate-cli --features parquet parquet
+
+cluster: tools ## run brokers, PostgreSQL, gateways, workers, drivers and a fleet on this machine, until Ctrl-C
+	@cargo build --quiet -p tidegate-cli
+	@.ci/cluster
 
 kafka: tools ## test the log on the Kafka protocol, which no other target builds, against an imitated cluster
 	@cargo clippy --quiet -p tidegate-log --all-targets --features kafka -- -D warnings

@@ -9,6 +9,7 @@
 //! | `kafka` | log on brokers that speak the Kafka protocol (feature `kafka`) |
 //! | [`memory`] | log in memory, for tests and simulations |
 //! | `nats` | log on NATS JetStream (feature `nats`) |
+//! | [`sink`] | numbered messages for other systems |
 //! | `testing` | real brokers for tests (feature `brokers`) |
 
 #[cfg(feature = "kafka")]
@@ -16,6 +17,7 @@ pub mod kafka;
 pub mod memory;
 #[cfg(feature = "nats")]
 pub mod nats;
+pub mod sink;
 #[cfg(feature = "brokers")]
 pub mod testing;
 

@@ -5,6 +5,7 @@ import type {
   Advice,
   Alarm,
   Answer,
+  Cluster,
   Declaration,
   Operations,
   Overview,
@@ -127,3 +128,5 @@ export const advise = (body: AdviceRequest, signal?: Signal): Promise<Advice> =>
   json('v1/advise', { method: 'POST', body, ...withSignal(signal) });
 
 export const getOperations = (signal?: Signal): Promise<Operations> => json('v1/operations', withSignal(signal));
+
+export const getCluster = (signal?: Signal): Promise<Cluster> => json('v1/cluster', withSignal(signal));

@@ -156,6 +156,7 @@ export interface TokenInfo {
   name: string;
   role: Role;
   advises: boolean;
+  clustered: boolean;
   now: number;
   version: string;
 }
@@ -288,4 +289,27 @@ export interface Operations {
   store_bytes: number | null;
   webhooks: Record<string, number>;
   by_stream: StreamOperations[];
+}
+
+export interface ClusterProcess {
+  name: string;
+  role: 'gateway' | 'worker' | 'driver';
+  started: number;
+  figures: Record<string, unknown> | null;
+}
+
+export interface ClusterPartition {
+  number: number;
+  holder: string | null;
+  epoch: number;
+  counted: number;
+  end: number | null;
+  lag: number | null;
+}
+
+export interface Cluster {
+  now: number;
+  processes: ClusterProcess[];
+  partitions: ClusterPartition[];
+  log_problem: string | null;
 }

@@ -5,6 +5,7 @@ import { tokenInfo } from '../state/token';
 import { theme, type Theme } from '../ui/theme';
 import { Empty } from '../ui/parts';
 import { Brand } from './Brand';
+import { ClusterView } from './Cluster';
 import { CreateView } from './Create';
 import { OperationsView } from './Operations';
 import { OverviewView } from './Overview';
@@ -52,6 +53,9 @@ function Page(props: { section: string; name: string | undefined }) {
       break;
     case 'operations':
       return <OperationsView />;
+    case 'cluster':
+      if (mayOperate.value) return <ClusterView />;
+      break;
   }
   return (
     <Empty title="There is no such page">
@@ -79,6 +83,9 @@ function Bar(props: { section: string }) {
         <nav aria-label="Pages">
           {link('#/', 'Streams', section === '' || section === 'streams')}
           {link('#/operations', 'Operations', section === 'operations')}
+          {mayOperate.value &&
+            tokenInfo.value?.clustered === true &&
+            link('#/cluster', 'Cluster', section === 'cluster')}
           {mayOperate.value && link('#/create', 'New stream', section === 'create')}
         </nav>
         <span class="chip who" title={name ? `Token “${name}”` : undefined}>

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+#[cfg(feature = "cluster")]
+use tidegate_log::nats::settings::{NatsCredentials, NatsSettings};
 
 /// Most partitions. Each is a stream of the brokers, and a thread of a worker.
 const MOST_PARTITIONS: u32 = 1_024;
@@ -86,18 +88,30 @@ impl ClusterConfig {
         if self.patience > MOST_PATIENCE {
             return Err(("patience", format!("expected at most {MOST_PATIENCE} seconds")));
         }
-        let nats = &mut self.nats;
-        if nats.servers.is_empty() {
+        self.nats = self.nats.checked(folder)?;
+        Ok(self)
+    }
+
+    /// Returns all files that only the service may read.
+    pub(super) fn secrets(&self) -> impl Iterator<Item = PathBuf> + use<> {
+        self.nats.secrets()
+    }
+}
+
+impl NatsConfig {
+    /// Checks the values, and makes paths relative to a folder. An error names its key.
+    pub(super) fn checked(mut self, folder: &Path) -> Result<Self, (&'static str, String)> {
+        if self.servers.is_empty() {
             return Err(("servers", "name one broker at least, such as \"nats://broker-1:4222\"".to_owned()));
         }
-        if nats.user.is_some() != nats.password_file.is_some() {
+        if self.user.is_some() != self.password_file.is_some() {
             return Err(("user", "user and password_file belong together".to_owned()));
         }
-        let proofs = [nats.user.is_some(), nats.token_file.is_some(), nats.credentials.is_some()];
+        let proofs = [self.user.is_some(), self.token_file.is_some(), self.credentials.is_some()];
         if proofs.into_iter().filter(|is_given| *is_given).count() > 1 {
             return Err(("nats", "give a user with a password, a token or credentials, not several".to_owned()));
         }
-        for path in [&mut nats.ca, &mut nats.password_file, &mut nats.token_file, &mut nats.credentials] {
+        for path in [&mut self.ca, &mut self.password_file, &mut self.token_file, &mut self.credentials] {
             *path = path.take().map(|path| folder.join(path));
         }
         Ok(self)
@@ -105,7 +119,26 @@ impl ClusterConfig {
 
     /// Returns all files that only the service may read.
     pub(super) fn secrets(&self) -> impl Iterator<Item = PathBuf> + use<> {
-        let NatsConfig { password_file, token_file, credentials, .. } = self.nats.clone();
+        let Self { password_file, token_file, credentials, .. } = self.clone();
         [password_file, token_file, credentials].into_iter().flatten()
+    }
+
+    /// Returns the settings of a log with this prefix.
+    #[cfg(feature = "cluster")]
+    pub(super) fn settings(&self, prefix: String) -> NatsSettings {
+        let credentials = match (&self.user, &self.password_file, &self.token_file, &self.credentials) {
+            (Some(user), Some(file), ..) => NatsCredentials::Password { user: user.clone(), file: file.clone() },
+            (_, _, Some(file), _) => NatsCredentials::Token(file.clone()),
+            (.., Some(file)) => NatsCredentials::Credentials(file.clone()),
+            _ => NatsCredentials::None,
+        };
+        NatsSettings {
+            replicas: self.replicas,
+            max_bytes: self.max_size.map(|size| size.saturating_mul(1 << 20)),
+            certificates: self.ca.clone(),
+            monitoring: self.monitoring.clone(),
+            credentials,
+            ..NatsSettings::new(self.servers.clone(), prefix)
+        }
     }
 }

@@ -3,6 +3,8 @@
 //! Paths are relative to the file. Secrets are in files of their own, which only the service may read. The variable
 //! [`STORE_VARIABLE`] can replace the address of a PostgreSQL store, which may contain a password.
 
+mod connectors;
+
 use std::env::{self, VarError};
 use std::fmt;
 use std::net::SocketAddr;
@@ -16,6 +18,9 @@ use tidegate_server::retention::Retention;
 use tidegate_server::stream::{Declaration, DeclarationError};
 use toml::Spanned;
 use toml::de::DeValue;
+
+pub(crate) use connectors::ConnectorPlan;
+use connectors::WrittenConnector;
 
 use crate::failure::Failure;
 use tidegate_release::files::{check_folder, check_private};
@@ -58,6 +63,7 @@ pub(crate) struct Config {
     pub(crate) webhook_secret: Option<PathBuf>,
     /// Networks besides the public Internet that may get messages.
     pub(crate) webhook_networks: Vec<Network>,
+    pub(crate) connectors: Vec<ConnectorPlan>,
     pub(crate) streams: Vec<Declaration>,
     /// The cluster that its roles belong to.
     pub(crate) cluster: Option<ClusterConfig>,
@@ -232,6 +238,8 @@ struct Written {
     webhook_secret: Option<PathBuf>,
     #[serde(default)]
     webhook_networks: Vec<Network>,
+    #[serde(default)]
+    connectors: Vec<Spanned<WrittenConnector>>,
     cluster: Option<ClusterConfig>,
 }
 
@@ -290,7 +298,7 @@ impl Config {
         let (written, places) = table.read::<Written>()?;
         let Written { listen, insecure, tls, store: place, state, tokens, .. } = written;
         let Written { public_metrics, limits, log, webhook_secret, webhook_networks, .. } = written;
-        let Written { monitoring, proxies, client_header, cluster, .. } = written;
+        let Written { monitoring, proxies, client_header, cluster, connectors: written_connectors, .. } = written;
         let cluster = cluster.map(|cluster| cluster.checked(folder)).transpose();
         let cluster = cluster.map_err(|(key, message)| places.error(Some(key), message))?;
         let monitoring = addresses.monitoring.or(monitoring);
@@ -341,6 +349,16 @@ impl Config {
             Tokens::new(entries.clone()).map_err(|error| places.error_at(line, Some("tokens"), error))?;
         }
         let tokens = Tokens::new(entries).map_err(Failure::input)?;
+        let mut connectors: Vec<ConnectorPlan> = Vec::new();
+        for written in written_connectors {
+            let line = line_of(&text.text, written.span().start);
+            let refused = |error: String| places.error_at(line, Some("connectors"), error);
+            let plan = ConnectorPlan::of(written.into_inner(), folder).map_err(refused)?;
+            if connectors.iter().any(|other| other.name == plan.name) {
+                return Err(refused(format!("name: there is another connector {:?}", plan.name)).into());
+            }
+            connectors.push(plan);
+        }
         let queue = limits.queue.get();
         let limits = limits.limits().ok_or_else(|| {
             let message = format_args!("bodies and answers need {LEAST_MEMORY} MiB each at least");
@@ -364,6 +382,7 @@ impl Config {
             log,
             webhook_secret,
             webhook_networks,
+            connectors,
             streams,
             cluster,
         })
@@ -399,6 +418,7 @@ impl Config {
         let mut secrets = vec![self.operator_key(), self.vault_key()];
         secrets.extend(self.tls.as_ref().map(|tls| tls.key.clone()));
         secrets.extend(self.webhook_secret.clone());
+        secrets.extend(self.connectors.iter().flat_map(ConnectorPlan::secrets));
         secrets.extend(self.cluster.iter().flat_map(ClusterConfig::secrets));
         secrets
     }

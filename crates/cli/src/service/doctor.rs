@@ -1,5 +1,8 @@
 //! `tidegate doctor`: checks whether a service can run.
 
+#[cfg(feature = "cluster")]
+mod cluster;
+
 use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -137,10 +140,15 @@ fn examine(config: &Config, findings: &mut Findings) {
         count => findings.add("tokens", Verdict::Ok, format!("{count}, by their hashes")),
     }
     secrets(config, findings);
-    let is_running = state(config, findings);
+    let is_running = config.cluster.is_none() && state(config, findings);
     let found = store(config, findings);
-    if !is_running {
-        marks(config, found, findings);
+    match &config.cluster {
+        #[cfg(feature = "cluster")]
+        Some(cluster) => cluster::examine(config, cluster, findings),
+        #[cfg(not(feature = "cluster"))]
+        Some(_) => findings.add("cluster", Verdict::Fail, "this program was built without the feature cluster"),
+        None if is_running => {}
+        None => marks(config, found, findings),
     }
     clock(config, findings);
     steady(BootClock::new(), findings);

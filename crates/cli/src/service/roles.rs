@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use tidegate_log::Log;
 use tidegate_log::nats::NatsLog;
-use tidegate_log::nats::settings::{NatsCredentials, NatsSettings};
+use tidegate_log::nats::settings::NatsSettings;
 use tidegate_release::files::hexadecimal;
 use tidegate_server::cluster::{Fleet, LogMarks, Role};
 use tidegate_server::driver::Tools;
@@ -99,21 +99,7 @@ impl ProcessOptions {
 
 /// Returns the settings of one of a cluster's logs.
 pub(super) fn nats_settings(cluster: &ClusterConfig, log: &str) -> NatsSettings {
-    let nats = &cluster.nats;
-    let credentials = match (&nats.user, &nats.password_file, &nats.token_file, &nats.credentials) {
-        (Some(user), Some(file), ..) => NatsCredentials::Password { user: user.clone(), file: file.clone() },
-        (_, _, Some(file), _) => NatsCredentials::Token(file.clone()),
-        (.., Some(file)) => NatsCredentials::Credentials(file.clone()),
-        _ => NatsCredentials::None,
-    };
-    NatsSettings {
-        replicas: nats.replicas,
-        max_bytes: nats.max_size.map(|size| size.saturating_mul(1 << 20)),
-        certificates: nats.ca.clone(),
-        monitoring: nats.monitoring.clone(),
-        credentials,
-        ..NatsSettings::new(nats.servers.clone(), format!("{}-{log}", cluster.name))
-    }
+    cluster.nats.settings(format!("{}-{log}", cluster.name))
 }
 
 /// Opens the store, the marks and the keys of a process, under a name that no process has had.

@@ -14,6 +14,7 @@ use tidegate_device::clock::{BootClock, UnknownClock};
 #[cfg(feature = "cluster")]
 use tidegate_server::cluster::Role;
 use tidegate_server::driver::{DriveError, Tools};
+use tidegate_server::http::connector::Connectors;
 use tidegate_server::http::{
     HttpSettings, Listeners, Reload, Reloaded, Telemetry, WebhookSettings, log_to_stderr, serve, shutdown_signal,
 };
@@ -21,7 +22,7 @@ use tidegate_server::service::{Membership, Service, ServiceError, ServiceSetting
 use tidegate_server::store::StoreError;
 use tokio::runtime::Runtime;
 
-use super::config::Config;
+use super::config::{Config, ConnectorPlan};
 #[cfg(feature = "cluster")]
 use super::roles;
 use super::{files, open};
@@ -140,6 +141,7 @@ pub(super) struct Prepared {
     runtime: Runtime,
     service: Arc<Service>,
     telemetry: Arc<Telemetry>,
+    connectors: Connectors,
     listeners: Listeners,
     address: Option<SocketAddr>,
     settings: HttpSettings,
@@ -179,6 +181,9 @@ impl Prepared {
             Some(membership) => Service::join(tools, service_settings, &config.streams, observer, membership),
         };
         let service = started.map_err(|error| explain(config, error))?;
+        let connectors = config.connectors.iter().map(ConnectorPlan::settings).collect::<Result<_, _>>();
+        let connectors = connectors.map_err(Failure::input)?;
+        let connectors = Connectors::start(&service, &telemetry, connectors).map_err(Failure::run)?;
         let settings = HttpSettings {
             tokens: config.tokens.clone(),
             tls: config.tls.clone(),
@@ -192,13 +197,14 @@ impl Prepared {
             #[cfg(not(feature = "lab"))]
             advisor: None,
         };
-        Ok(Self { runtime, service, telemetry, listeners, address, settings })
+        Ok(Self { runtime, service, telemetry, connectors, listeners, address, settings })
     }
 
     /// Serves until `stop`. It does not wait for threads that a disk or a database keeps: the process ends them.
     fn serve(self, stop: impl Future<Output = ()>) -> Result<(), Failure> {
-        let Self { runtime, service, telemetry, listeners, settings, .. } = self;
+        let Self { runtime, service, telemetry, connectors, listeners, settings, .. } = self;
         let served = runtime.block_on(serve(service, telemetry, listeners, settings, stop));
+        drop(connectors);
         runtime.shutdown_background();
         served.map_err(Failure::run)
     }

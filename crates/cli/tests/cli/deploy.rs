@@ -80,7 +80,8 @@ fn metrics_of_a_service() -> (BTreeSet<String>, BTreeSet<String>) {
 fn check(expressions: &[String]) {
     let (names, mut labels) = metrics_of_a_service();
     // Families without a sample show no labels.
-    labels.extend(["instance", "job", "le", "reason", "kind", "outcome", "route", "transaction"].map(str::to_owned));
+    let others = ["instance", "job", "le", "reason", "kind", "outcome", "route", "transaction", "connector"];
+    labels.extend(others.map(str::to_owned));
     let mut used = BTreeSet::new();
     for expression in expressions {
         for name in words(expression, "tidegate_") {

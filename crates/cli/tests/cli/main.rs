@@ -5,10 +5,13 @@ mod advise;
 mod attacks;
 mod audit;
 mod channel;
+#[cfg(unix)]
+mod connectors;
 mod crash;
 mod dashboard;
 mod demo;
 mod deploy;
+mod deploy_cluster;
 mod device;
 mod exact;
 mod families;

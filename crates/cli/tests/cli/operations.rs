@@ -20,12 +20,23 @@ use crate::postgres::Postgres;
 use crate::service::{Home, Serving, stream};
 use crate::{assert_refused, command, stderr, stdout};
 
-/// Sends a request to a service, and returns the answer.
+/// Asks a service, and returns the answer.
 pub(crate) fn ask(url: &str, path: &str, token: &str) -> String {
+    request(url, "GET", path, token)
+}
+
+/// Sends an order without a body to a service, and returns the answer.
+pub(crate) fn post(url: &str, path: &str, token: &str) -> String {
+    request(url, "POST", path, token)
+}
+
+fn request(url: &str, method: &str, path: &str, token: &str) -> String {
     let mut stream = TcpStream::connect(url.strip_prefix("http://").unwrap()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    let request =
-        format!("GET {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\nconnection: close\r\n\r\n");
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\ncontent-length: 0\r\n\
+         connection: close\r\n\r\n"
+    );
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     let _ = stream.read_to_string(&mut answer);

@@ -4,11 +4,13 @@
 //! | --- | --- |
 //! | [`settings`] | addresses, credentials, replicas |
 //! | [`inspection`] | version and syncing of the brokers |
+//! | [`sink`] | numbered messages for other systems |
 //! | `reader` | pull consumer of one partition, kept between reads |
 
 pub mod inspection;
 mod reader;
 pub mod settings;
+pub mod sink;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -125,6 +127,29 @@ impl NatsLog {
     pub fn inspect(&self) -> Vec<Finding> {
         let info = self.client.server_info();
         inspection::inspect(&self.settings, &info.connect_urls)
+    }
+
+    /// Looks at the partitions below a number, and changes nothing. Returns how many there are.
+    ///
+    /// # Errors
+    /// [`LogError::Failed`] for a partition with too few replicas, or one that may lose records.
+    pub fn examine(&self, count: u32) -> Result<u32, LogError> {
+        self.runtime()?.block_on(async {
+            let mut there = 0;
+            for partition in 0..count {
+                let wanted = self.wanted(partition);
+                match self.info(partition).await {
+                    Ok(found) => match differs(&wanted, &found.config) {
+                        Some(fault) => return Err(LogError::Failed(format!("the stream {} {fault}", wanted.name))),
+                        None => there += 1,
+                    },
+                    // There is none.
+                    Err(LogError::Failed(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(there)
+        })
     }
 
     fn readers(&self) -> MutexGuard<'_, HashMap<u32, Reader>> {
@@ -256,15 +281,13 @@ impl NatsLog {
         Ok(state.first_sequence.max(1)..state.last_sequence + 1)
     }
 
-    /// Creates the stream of a partition, or checks the one that is there.
-    async fn prepare_one(&self, partition: u32) -> Result<(), LogError> {
-        let max_bytes = self.settings.max_bytes.map_or(-1, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
-        let name = self.stream(partition);
-        let wanted = stream::Config {
-            name: name.clone(),
+    /// Returns the configuration of the stream of a partition.
+    fn wanted(&self, partition: u32) -> stream::Config {
+        stream::Config {
+            name: self.stream(partition),
             description: Some("Partition of the log of tidegate".to_owned()),
             subjects: vec![self.subject(partition)],
-            max_bytes,
+            max_bytes: self.settings.max_bytes.map_or(-1, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX)),
             max_messages: -1,
             max_messages_per_subject: -1,
             max_consumers: -1,
@@ -276,7 +299,13 @@ impl NatsLog {
             duplicate_window: DUPLICATE_WINDOW,
             deny_delete: true,
             ..stream::Config::default()
-        };
+        }
+    }
+
+    /// Creates the stream of a partition, or checks the one that is there.
+    async fn prepare_one(&self, partition: u32) -> Result<(), LogError> {
+        let wanted = self.wanted(partition);
+        let (name, max_bytes) = (&wanted.name, wanted.max_bytes);
         let info: stream::Info = match self.info(partition).await {
             Ok(info) => info,
             Err(LogError::Failed(_)) => self.ask(format!("STREAM.CREATE.{name}"), &wanted).await?,

@@ -76,7 +76,10 @@ impl NatsSettings {
     }
 
     /// Checks what needs no broker.
-    pub(super) fn check(&self) -> Result<(), LogError> {
+    ///
+    /// # Errors
+    /// [`LogError::Failed`] for settings that cannot work.
+    pub fn check(&self) -> Result<(), LogError> {
         let fail = |text: &str| Err(LogError::Failed(text.to_owned()));
         if self.urls.is_empty() {
             return fail("name one broker at least, as nats://HOST:4222");

@@ -6,4 +6,5 @@ mod faults;
 mod inspection;
 #[cfg(feature = "kafka")]
 mod kafka;
+mod sink;
 mod support;

@@ -19,6 +19,7 @@
 //! | [`certificate`] | check of a certificate |
 //! | `telemetry`, `vitals`, `logs` | metrics and logs |
 //! | `webhook` | webhooks |
+//! | [`connector`] | published records for other systems |
 //!
 //! ```no_run
 //! # use std::sync::Arc;
@@ -36,6 +37,7 @@
 pub mod auth;
 pub mod certificate;
 mod connections;
+pub mod connector;
 mod guarded;
 mod listen;
 mod logs;

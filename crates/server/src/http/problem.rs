@@ -64,6 +64,10 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "no_stream", "there is no stream of that name")
     }
 
+    pub(super) fn no_cluster() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "no_cluster", "this service belongs to no cluster")
+    }
+
     /// Asks the client to try again after some seconds.
     pub(super) fn later(error: &'static str, message: &str, seconds: u64) -> Self {
         Self { retry_after: Some(seconds), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, error, message) }

@@ -18,6 +18,7 @@ use serde_json::{Map, Value, json};
 use tidegate_device::api::Receipt;
 
 use super::auth::Secret;
+use super::connector::ConnectorMeters;
 use super::vitals::Vitals;
 use super::webhook::{Outcome, Trigger, WebhookSettings, Webhooks};
 use crate::driver::{DriveError, DriverEvent, Suspicion, SuspicionKind};
@@ -38,6 +39,7 @@ pub struct Telemetry {
     names: Vec<String>,
     meters: Arc<Meters>,
     vitals: Vitals,
+    connectors: ConnectorMeters,
     webhooks: Webhooks,
 }
 
@@ -120,9 +122,11 @@ impl Telemetry {
         meters.register(&mut metrics);
         let vitals = Vitals::default();
         vitals.register(&mut metrics);
+        let connectors = ConnectorMeters::default();
+        connectors.register(&mut metrics);
         let Metrics { registry, names } = metrics;
         let webhooks = Webhooks::start(webhooks, Arc::clone(&meters))?;
-        Ok(Arc::new(Self { registry, names, meters, vitals, webhooks }))
+        Ok(Arc::new(Self { registry, names, meters, vitals, connectors, webhooks }))
     }
 
     /// Returns all metrics in the OpenMetrics format.
@@ -145,6 +149,10 @@ impl Telemetry {
 
     pub(super) const fn vitals(&self) -> &Vitals {
         &self.vitals
+    }
+
+    pub(super) const fn connectors(&self) -> &ConnectorMeters {
+        &self.connectors
     }
 
     /// Sends answers of this service's monitors to webhooks.

@@ -182,6 +182,28 @@ fn active_before(
 const STARTED: &str = "started";
 
 impl Service {
+    /// Returns the first published events of monitors whose numbers lie between two others, in order. There are no
+    /// others where fewer than `limit` are returned. Blocks.
+    ///
+    /// # Errors
+    /// [`StoreError::NoStream`], and errors of the store.
+    pub fn events(&self, stream: &str, after: u64, before: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
+        // Pages come the latest first.
+        let mut first = self.tools.store.events(stream, after, before, limit)?;
+        while first.len() >= limit {
+            let Some(lowest) = first.last().map(|record| record.number) else { break };
+            let earlier = self.tools.store.events(stream, after, lowest, limit)?;
+            if earlier.is_empty() {
+                break;
+            }
+            let missing = limit - earlier.len();
+            first = first.split_off(first.len() - missing);
+            first.extend(earlier);
+        }
+        first.reverse();
+        Ok(first)
+    }
+
     /// Returns the last [`ALARM_HISTORY`] alarms of a stream and those that are active, the latest first. Blocks.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use super::alarms::{Alarm, AlarmCounts, Alarms};
 use super::handle::{StreamHandle, lock};
 use super::{STALLED, Service};
 use crate::driver::{Driver, DriverEvent, SuspicionKind};
-use crate::store::{RecordFilter, RecordKind, Status, Store, StoreError};
+use crate::store::{ClusterState, ClusteredStore, RecordFilter, RecordKind, Status, Store, StoreError};
 use crate::stream::Declaration;
 
 /// The last published release of a stream.
@@ -176,6 +176,29 @@ impl StreamHandle {
 }
 
 impl Service {
+    /// Whether its store is that of a cluster.
+    pub fn is_clustered(&self) -> bool {
+        self.tools.store.clustered().is_some()
+    }
+
+    /// Returns the state of the cluster that it belongs to, if any. Blocks.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub fn cluster(&self) -> Result<Option<ClusterState>, StoreError> {
+        self.tools.store.clustered().map(ClusteredStore::state).transpose()
+    }
+
+    /// Returns the streams that this process drives, with the versions up to which they are published, from memory.
+    pub fn published(&self) -> Vec<(Arc<str>, u64)> {
+        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+        let driven = |handle: &Arc<StreamHandle>| {
+            let view = lock(&handle.view);
+            view.driven.then(|| (Arc::clone(&handle.name), view.published))
+        };
+        streams.values().filter_map(driven).collect()
+    }
+
     /// Returns the streams whose names come after one, ordered by name, from memory.
     pub fn list(&self, after: &str, most: usize) -> Vec<Listed> {
         let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);

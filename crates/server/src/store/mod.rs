@@ -62,7 +62,7 @@ use tidegate_kernel::oracle::Aggregate;
 
 pub use acknowledgement::Acknowledgement;
 pub use batch::{ReportBatch, digest};
-pub use clustered::ClusteredStore;
+pub use clustered::{ClusterState, ClusteredStore, PartitionState};
 pub use error::{BatchRejection, StoreError};
 pub use mark::{Mark, MarkError, Marks};
 pub use members::{MAX_CHANGES, MAX_MEMBERS, Member, MemberChanges, MemberFilter, MemberPage};
@@ -255,6 +255,11 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`StoreError::NoStream`].
     fn acknowledgements(&self, stream: &str, from: u64) -> Result<Vec<Acknowledgement>, StoreError>;
+
+    /// Returns itself, if it is the store of a cluster.
+    fn clustered(&self) -> Option<&ClusteredStore> {
+        None
+    }
 
     /// Returns its size in bytes; zero for a store in memory.
     ///

@@ -3,6 +3,7 @@
 mod advice;
 mod alarms;
 mod assets;
+mod cluster;
 mod credentials;
 mod devices;
 pub(super) mod events;
@@ -18,6 +19,7 @@ mod users;
 
 pub(super) use credentials::MOST as MOST_CREDENTIALS;
 pub(super) use query::QueryCache;
+pub(super) use records::record_text;
 
 use serde_json::Value;
 
@@ -25,7 +27,14 @@ use super::route::Route;
 
 /// Returns the schemas that the files of routes declare themselves.
 pub(super) fn schemas() -> Vec<Value> {
-    vec![overview::schemas(), alarms::schemas(), promise::schemas(), operations::schemas(), advice::schemas()]
+    vec![
+        overview::schemas(),
+        alarms::schemas(),
+        promise::schemas(),
+        operations::schemas(),
+        cluster::schemas(),
+        advice::schemas(),
+    ]
 }
 
 /// Returns the declarations of all routes.
@@ -45,6 +54,7 @@ pub(super) fn all() -> Vec<Route> {
         alarms::routes(),
         promise::routes(),
         operations::routes(),
+        cluster::routes(),
         advice::routes(),
     ]
     .into_iter()

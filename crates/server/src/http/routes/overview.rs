@@ -70,7 +70,10 @@ async fn token(Extension(identity): Extension<Identity>, State(app): Shared) -> 
     let (name, role) = (&token.entry.name, token.entry.role);
     let advises = role.may(Role::Operator) && app.settings.advisor.is_some();
     let version = env!("CARGO_PKG_VERSION");
-    Ok(Json(json!({ "name": name, "role": role, "advises": advises, "now": seconds(), "version": version })))
+    let clustered = app.service.is_clustered();
+    Ok(Json(json!({
+        "name": name, "role": role, "advises": advises, "clustered": clustered, "now": seconds(), "version": version,
+    })))
 }
 
 #[derive(Debug, Deserialize)]
@@ -271,11 +274,12 @@ pub(in crate::http) fn schemas() -> JsonValue {
     let optional = |kind: &str| json!({ "type": [kind, "null"] });
     json!({
         "Token": {
-            "type": "object", "required": ["name", "role", "advises", "now", "version"],
+            "type": "object", "required": ["name", "role", "advises", "clustered", "now", "version"],
             "properties": {
                 "name": { "type": "string" },
                 "role": { "enum": ["operator", "ingest", "analyst"] },
                 "advises": { "description": "Whether mechanisms can be compared here.", "type": "boolean" },
+                "clustered": { "description": "Whether it is the gateway of a cluster.", "type": "boolean" },
                 "now": { "description": "Seconds since 1970.", "type": "number" },
                 "version": { "type": "string" },
             },

@@ -137,7 +137,7 @@ fn names_of(spec: &StreamSpec) -> Answer<JsonValue> {
 }
 
 /// Writes a record with its time, where timestamps have times, and its body as it is stored.
-pub(super) fn record_text(each: &str, record: &Record, times: &Clock) -> String {
+pub(in crate::http) fn record_text(each: &str, record: &Record, times: &Clock) -> String {
     let Record { number, version, timestamp, body } = record;
     let time = times.time(*timestamp).map_or_else(String::new, |time| format!(r#","time":"{time}""#));
     format!(r#"{{"number":{number},"version":{version},"timestamp":{timestamp}{time},"{each}":{body}}}"#)

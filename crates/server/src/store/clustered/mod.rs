@@ -15,11 +15,13 @@
 //! | `counter` | counts of one partition |
 //! | `reader` | thread that reads a partition |
 //! | `closing` | closing of questions |
+//! | `state` | who lives, and how far partitions are counted |
 
 mod closing;
 mod counter;
 mod frame;
 mod reader;
+mod state;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -40,6 +42,7 @@ use super::{
 };
 use frame::{ChunkWriter, MAX_REPORT, fence, records};
 pub use reader::{PartitionReader, ReaderFigures};
+pub use state::{ClusterState, PartitionState};
 
 /// Most attempts to append a record, and the pause before the second; it doubles.
 const ATTEMPTS: u32 = 5;
@@ -254,6 +257,10 @@ impl Store for ClusteredStore {
 
     fn patience(&self) -> u64 {
         self.patience
+    }
+
+    fn clustered(&self) -> Option<&Self> {
+        Some(self)
     }
 
     /// Reports are acknowledged once the log has them. Whether one came before is found when they are counted, so no

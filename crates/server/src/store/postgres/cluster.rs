@@ -20,7 +20,7 @@ use super::super::{Counted, Lease, Missing, OpenQuestion, StoreError};
 use super::fault::Fault;
 use super::pool::Connection;
 use super::rows::{put_counts, questions_of, read_counts_of, read_questions, read_total, update_question};
-use super::{PostgresStore, lock_key};
+use super::{PostgresOptions, PostgresStore, check_durable, lock_key};
 
 /// Partition of the log, as the control plane knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -443,6 +443,41 @@ impl PostgresStore {
         self.read("processes", |connection| {
             let now = clock(connection)?;
             read_processes(connection, now)
+        })
+    }
+}
+
+/// A database, as an operator finds it before the processes of a cluster start.
+#[derive(Clone, Debug)]
+pub struct Examination {
+    /// The database's time, in milliseconds since 1970.
+    pub clock: u64,
+    /// Setting `synchronous_standby_names`; empty where no commit waits for a standby.
+    pub standbys: String,
+    /// Partitions; none where the cluster never ran.
+    pub partitions: Vec<Partition>,
+    /// Living processes.
+    pub processes: Vec<Process>,
+}
+
+impl PostgresStore {
+    /// Reads what concerns a cluster, and changes nothing.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open).
+    pub fn examine(url: &str) -> Result<Examination, StoreError> {
+        let store = Self::connect(url, PostgresOptions::default())?;
+        store.read("examine", |connection| {
+            check_durable(connection)?;
+            let clock = clock(connection)?;
+            let standbys = connection.query("SHOW synchronous_standby_names", &[])?[0].text(0)?;
+            let (mut partitions, mut processes) = (Vec::new(), Vec::new());
+            if connection.query("SELECT to_regclass('tidegate.partitions') IS NOT NULL", &[])?[0].flag(0)? {
+                let rows = connection.query(PARTITIONS, &[])?;
+                partitions = rows.iter().map(Partition::read).collect::<Result<_, Fault>>()?;
+                processes = read_processes(connection, clock)?;
+            }
+            Ok(Examination { clock, standbys, partitions, processes })
         })
     }
 }

@@ -52,8 +52,16 @@ fn a_token_is_told_what_it_may_do() {
             (&told["role"], &told["name"], &told["advises"]),
             (&json!(role), &json!(role.name()), &json!(false))
         );
+        assert_eq!(told["clustered"], false);
     }
     server.get(None, "/v1/token").refuses(401, "token");
+}
+
+#[test]
+fn a_service_alone_has_no_cluster() {
+    let server = Server::start();
+    server.get(Some(Role::Operator), "/v1/cluster").refuses(404, "no_cluster");
+    server.get(Some(Role::Analyst), "/v1/cluster").refuses(403, "role");
 }
 
 /// A stream whose devices all hold a value, after its first releases.
