@@ -98,6 +98,12 @@ pub enum DeclarationError {
     Table { key: &'static str },
     #[error("spec.every: a timestamp is as long as a tick: give {tick}, or delete this key")]
     Every { tick: Every },
+    #[error(
+        "spec.family: a cluster counts reports of devices; run this stream by tidegate serve, on a store of its own"
+    )]
+    CuratorOfCluster,
+    #[error("credentials: gateways do not share who has drawn tokens; delete this key, or run it by tidegate serve")]
+    CredentialsOfCluster,
     #[error("{key}: stream {name} was created with another value, which never changes; declare a new stream")]
     Changed { name: String, key: &'static str },
 }

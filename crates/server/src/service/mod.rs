@@ -243,12 +243,19 @@ impl Service {
             {
                 return Err(DriveError::Older { stream: name, found: found.version, marked: mark.version }.into());
             }
-            EventBuffer::new(&declaration_of(&found)?)?;
+            let declaration = declaration_of(&found)?;
+            EventBuffer::new(&declaration)?;
+            if membership.is_some() {
+                declare::check_for_cluster(&declaration)?;
+            }
             marks.push((name, progress(&found)?));
         }
         for declaration in declarations {
             declaration.check()?;
             EventBuffer::new(declaration)?;
+            if membership.is_some() {
+                declare::check_for_cluster(declaration)?;
+            }
             match tools.store.stream(&declaration.name) {
                 Ok(found) => declaration.follows(&declaration_of(&found)?)?,
                 Err(StoreError::NoStream(_)) => {}
