@@ -41,8 +41,7 @@ fn lead(outcomes: &[Outcome], by_paper: &[&[Outcome]], options: &ReproduceOption
             plain(
                 "A claim about all settings holds where every comparison that can be told agrees, and partly where \
                  more than half do; a claim about most settings holds where three quarters agree, and partly where \
-                 half do. Where less than half of the comparisons can be told, neither can the claim. Where another \
-                 task is measured than the paper's, the claim is not comparable. ",
+                 half do. Where less than half of the comparisons can be told, neither can the claim. ",
             ),
             plain(
                 "Standard errors are over repeated runs on the same stream: they say nothing about other streams. \
@@ -105,7 +104,7 @@ fn overview(by_paper: &[&[Outcome]]) -> Table {
         row
     });
     Table::new(
-        ["paper", "figures and tables", "holds", "holds partly", "does not hold", "cannot be told", "not comparable"],
+        ["paper", "figures and tables", "holds", "holds partly", "does not hold", "cannot be told"],
         rows.collect(),
     )
 }
@@ -115,7 +114,7 @@ fn tone(verdict: Verdict) -> Tone {
         Verdict::Holds => Tone::Good,
         Verdict::Partly => Tone::Mixed,
         Verdict::DoesNotHold => Tone::Bad,
-        Verdict::Unclear | Verdict::NotComparable => Tone::Neutral,
+        Verdict::Unclear => Tone::Neutral,
     }
 }
 
@@ -179,7 +178,6 @@ fn badges(outcome: &Outcome) -> Vec<Cell> {
         Verdict::Partly => "partly",
         Verdict::DoesNotHold => "not",
         Verdict::Unclear => "unclear",
-        Verdict::NotComparable => "not comparable",
     };
     found.map(|verdict| Cell::badge(tone(verdict), format!("{} {}", count(verdict), words(verdict)))).collect()
 }
