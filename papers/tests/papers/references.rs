@@ -84,7 +84,9 @@ fn each_erratum_has_a_test_that_is_there() {
 #[test]
 fn each_component_of_a_paper_has_files_and_tests_that_are_there() {
     let page = text("papers.md");
-    for paper in ["LDP-IDS", "MTSP-LDP", "Personalised w-event privacy", "Delay-allowed release", "Sequence information"] {
+    for paper in
+        ["LDP-IDS", "MTSP-LDP", "Personalised w-event privacy", "Delay-allowed release", "Sequence information"]
+    {
         assert!(page.contains(&format!("\n## {paper}")), "{paper}");
     }
     let parts = rows(&page);
