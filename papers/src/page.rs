@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::results::At;
 use crate::session::{QUICK_LENGTH, QUICK_REPEATS};
 use crate::verdict::{NOISE, Verdict, digits, short};
-use crate::{Experiment, Outcome, Paper, ReproduceOptions};
+use crate::{Claim, Experiment, Outcome, Paper, ReproduceOptions};
 use tidegate_lab::datasets;
 use tidegate_lab::report::{Block, Cell, HtmlReport, Section, Span, Table, Tone};
 
@@ -161,7 +161,7 @@ fn experiment_section(outcome: &Outcome) -> Section {
     }
     section.blocks.extend(claims(outcome));
     section.blocks.extend(published(outcome));
-    section.blocks.push(data(experiment));
+    section.blocks.extend(data(experiment));
     section.blocks.extend(experiment.notes.iter().map(|note| Block::note(*note)));
     section.blocks.extend(measured(outcome));
     section
@@ -229,7 +229,8 @@ fn published(outcome: &Outcome) -> Option<Block> {
         .collect();
     if rows.is_empty() {
         let none = "The paper shows this as a picture without numbers, so it is compared by its claims only.";
-        return outcome.is_measured().then(|| Block::note(none));
+        let is_of_the_paper = outcome.experiment.claims.iter().any(Claim::is_the_papers);
+        return (outcome.is_measured() && is_of_the_paper).then(|| Block::note(none));
     }
     let header = ["panel", "series", "at", "metric", "paper", "here", "here / paper"];
     let count = rows.len();
@@ -238,7 +239,11 @@ fn published(outcome: &Outcome) -> Option<Block> {
     Some(if count > 12 { Block::Folded { summary, blocks: vec![table] } } else { table })
 }
 
-fn data(experiment: &Experiment) -> Block {
+/// Returns the data sets; `None` where all is computed or made by the experiment.
+fn data(experiment: &Experiment) -> Option<Block> {
+    if experiment.data.is_empty() {
+        return None;
+    }
     let rows = experiment.data.iter().map(|data| {
         let (tone, word) = match (data.difference, datasets::by_name(data.set).is_some_and(|set| set.is_real())) {
             (Some(_), _) => (Tone::Mixed, "stand-in"),
@@ -248,7 +253,7 @@ fn data(experiment: &Experiment) -> Block {
         let difference = data.difference.unwrap_or_default();
         vec![Cell::code(data.set), Cell::badge(tone, word), Cell::text(data.paper), Cell::text(difference)]
     });
-    Block::Table(Table::new(["data set here", "", "the paper's", "how they differ"], rows.collect()))
+    Some(Block::Table(Table::new(["data set here", "", "the paper's", "how they differ"], rows.collect())))
 }
 
 /// Returns all measured numbers, folded, unless there are too many.

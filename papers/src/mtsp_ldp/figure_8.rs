@@ -30,7 +30,7 @@ pub(super) const FIGURE_8: Experiment = Experiment {
               Bands are one standard error.",
     data: &DATA,
     repeats: repeats(10),
-    seconds: 10,
+    seconds: 20,
     measure: |session| {
         let mut table = Results::new();
         let settings = with_oracle(settings(1.0, WINDOW)?);

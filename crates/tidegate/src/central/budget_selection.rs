@@ -22,8 +22,8 @@ pub struct Selection {
     pub kept: Vec<f64>,
 }
 
-/// Expected squared error of a count at most, averaged over the cells of a domain, if classes with `budgets` and `members` are
-/// sampled at a threshold:
+/// Bound on the expected squared error of a count, averaged over the cells of a domain, if classes with `budgets` and
+/// `members` are sampled at a threshold:
 ///
 /// ```text
 /// sum n_i p_i (1-p_i) / d  +  (sum n_i (1-p_i))² / d  +  2 (S/threshold)²
