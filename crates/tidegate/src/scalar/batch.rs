@@ -34,14 +34,8 @@ impl Grouping {
         buckets: u32,
     ) -> Result<Self, ScalarError> {
         let epsilon = shares.grouping.unwrap_or(shares.publication);
+        let threshold = settings.threshold.map_or(5.0 * points.scale(), |given| given / settings.grid.step());
         let (range, protects) = (range.clone(), settings.protects);
-        let threshold = match settings.threshold {
-            Some(given) => given / settings.grid.step(),
-            None if kind == ScalarKind::Contin => {
-                contin::usual_threshold(&range, protects, epsilon, settings.batch(), points.scale())?
-            }
-            None => 5.0 * points.scale(),
-        };
         Ok(match kind {
             ScalarKind::Discontin => {
                 #[allow(clippy::cast_possible_truncation)] // saturates

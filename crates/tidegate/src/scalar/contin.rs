@@ -27,26 +27,6 @@ pub(super) fn groups(
     Ok(ContinuousGroups::new(range, protects, epsilon, centred.round() as i64)?)
 }
 
-/// Threshold of a group where none is given, in grid units, from public parameters only.
-///
-/// With `q` the scale of a query's noise, a stream that stands still is divided by chance about once in two batches of
-/// `n` readings at `q ln n`. The deviation of `n` readings is at most `M = n Delta / 2`. Where the noise hides that,
-/// groups ought not to end; where it does not, the threshold falls by the root of the ratio, so that groups end where
-/// the stream moves. Five times the scale of the publication's noise is the least.
-pub(super) fn usual_threshold(
-    range: &RangeInclusive<i64>,
-    protects: Protects,
-    epsilon: Epsilon,
-    batch: usize,
-    scale: f64,
-) -> Result<f64, ScalarError> {
-    let noise = ContinuousGroups::noise(range.clone(), protects, epsilon)?;
-    #[allow(clippy::cast_precision_loss)] // public bounds
-    let (readings, width) = (batch as f64, *range.end() as f64 - *range.start() as f64);
-    let (hidden, largest) = (noise.query.as_f64() * readings.ln(), readings * width / 2.0);
-    Ok((hidden * (hidden / largest).sqrt().min(1.0)).max(5.0 * scale))
-}
-
 /// Groups of a batch.
 #[derive(Debug)]
 pub(super) struct Contin {

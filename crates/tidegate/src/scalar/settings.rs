@@ -40,9 +40,9 @@ pub struct ScalarSettings {
     /// for `bucorder`. Nothing to mechanisms that do not group, nor to `bucorder` on labels.
     #[serde(default)]
     pub grouping: Option<Epsilon>,
-    /// How much a group may scatter, as the sum of distances from its mean, in the unit of the stream. Where
-    /// nothing is said, `contin` takes one that a stream which stands still rarely exceeds by chance, and the others
-    /// five times the scale of one publication's noise. For `pegasus`, `pegasus_delay`, `contin` and `discontin`.
+    /// How much a group may scatter, as the sum of distances from its mean, in the unit of the stream; five times the
+    /// scale of one publication's noise where nothing is said. For `pegasus`, `pegasus_delay`, `contin` and
+    /// `discontin`.
     #[serde(default)]
     pub threshold: Option<f64>,
     /// To what noise is added; the mechanism's own choice where nothing is said.

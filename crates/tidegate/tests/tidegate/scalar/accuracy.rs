@@ -252,31 +252,3 @@ fn truncation_lowers_the_error_where_readings_are_low() {
         assert!(with < without / 3.0, "{kind}: {with} against {without}");
     }
 }
-
-/// The mean absolute error of `contin` with its own threshold, in domains, over whole batches of 101 readings.
-fn error_of_contin(amount: &str, reading: impl Fn(u64) -> f64) -> f64 {
-    let settings = settings(amount, 100);
-    let mut mechanism = Scalar::new(ScalarKind::Contin, settings).unwrap();
-    let (mut random, mut released) = (SeededRandom::new(6), Vec::new());
-    let length = 4_040;
-    for timestamp in 0..length {
-        released.extend(mechanism.push(mechanism.seal(timestamp, reading(timestamp)).unwrap(), &mut random).unwrap());
-    }
-    assert_eq!(released.len() as u64, length);
-    let errors = released.iter().map(|release| (number(release).value - reading(release.timestamp)).abs());
-    errors.sum::<f64>() / length as f64 / 100.0
-}
-
-/// One noise for a batch has a mean absolute value of `1/(0.8 · 0.4 · 101)` = 0.031 domains.
-#[test]
-fn a_still_stream_is_rarely_divided_by_chance() {
-    assert!(error_of_contin("0.4", |_| 30.0) < 0.06);
-    assert!(error_of_contin("1", |_| 30.0) < 0.025);
-}
-
-/// At a large epsilon groups end where the stream moves: batches as a whole would be off by 0.25 domains.
-#[test]
-fn groups_end_where_the_stream_moves() {
-    let error = error_of_contin("40", |timestamp| if timestamp / 25 % 2 == 0 { 10.0 } else { 90.0 });
-    assert!(error < 0.1, "{error}");
-}
