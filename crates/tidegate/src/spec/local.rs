@@ -7,6 +7,7 @@ use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::{Epsilon, Window};
 
 use super::central::{classes_of, longest_window};
+use super::levels::classes;
 use super::{
     ClassSpec, InputSpec, MonitorSpec, QuerySpec, SpecError, StandingQueries, TimelineSpec, Trust, Values, ValuesSpec,
     check_keys, needed, refinement,
@@ -41,8 +42,8 @@ pub struct LocalSpec {
     /// About how many users there are: [`LocalSettings::population`]. Not for `plbu`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub population: Option<NonZeroU64>,
-    /// The classes that users choose from, for `plbu`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The classes that users choose from, for `plbu`: a list, or levels of privacy and of windows.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "classes")]
     pub classes: Option<Vec<ClassSpec>>,
     /// How answers are randomised; the best oracle for each question where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]

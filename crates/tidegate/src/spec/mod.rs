@@ -34,6 +34,7 @@
 
 mod central;
 mod input;
+mod levels;
 mod local;
 mod parser_words;
 mod reply;
