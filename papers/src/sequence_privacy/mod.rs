@@ -36,6 +36,8 @@ pub(super) static PAPER: Paper = Paper {
         "The paper keeps tables of the batches that were observed. Where there are too many batches to tell apart, \
          batched tells the 512 likeliest apart, and of every other batch the middle symbol: so each batch that a user \
          may have is answered, and protected.",
+        "The paper counts which observed batch follows which. Here a batch follows from the chain of symbols. Counts \
+         of batches of the very data that are released know most of them by heart: long ones occur once.",
         "As in the paper, ε is spent on each symbol, and means sequence information privacy for crr and batched, \
          local differential privacy for rr and oue. The first is only 2ε in the sense of the second: so crr is to be \
          seen between rr at ε and rr at 2ε. crr_robust, at half of ε, is ε-LDP whatever the model.",
