@@ -48,5 +48,8 @@ pub mod randomised_bucket {}
 #[doc = include_str!("../proofs/sampled_histogram.md")]
 pub mod sampled_histogram {}
 
+#[doc = include_str!("../proofs/sequence_classes.md")]
+pub mod sequence_classes {}
+
 #[doc = include_str!("../proofs/symbol_channel.md")]
 pub mod symbol_channel {}

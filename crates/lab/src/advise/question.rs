@@ -15,8 +15,18 @@ use crate::metrics::Metric;
 use crate::sequence::longest_part;
 
 /// Keys by which a mechanism is tuned. Another mechanism has its own defaults.
-const TUNING: [&str; 9] =
-    ["grouping", "threshold", "publication", "smoother", "buckets", "truncation", "reuse", "estimator", "part"];
+const TUNING: [&str; 10] = [
+    "grouping",
+    "threshold",
+    "publication",
+    "smoother",
+    "buckets",
+    "truncation",
+    "reuse",
+    "estimator",
+    "part",
+    "support",
+];
 
 /// A class of users, and its size relative to the other classes.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

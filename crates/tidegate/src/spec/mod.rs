@@ -69,7 +69,7 @@ pub use input::{ColumnsSpec, Duplicates, Empty, Every, InputSpec, NoLength, NoSe
 pub use local::{LocalMachine, LocalSpec};
 pub use parser_words::plain_words;
 pub use scalar::{DomainSpec, Intake, Outside, ProtectsSpec, ScalarSpec, UnknownOutside};
-pub use sequence::{ModelSpec, SequenceMachine, SequenceSpec};
+pub use sequence::{ModelSpec, PairSpec, SequenceMachine, SequenceSpec};
 pub use series::{AcrossSeries, MOST_SERIES, SeriesSpec};
 use strict::StrictMap;
 

@@ -29,6 +29,7 @@ mod series;
 mod spec;
 mod stream;
 mod support;
+mod supported;
 mod tracked_counts;
 mod unstated;
 mod why;
