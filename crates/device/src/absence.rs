@@ -1,9 +1,9 @@
 //! Absences: what a device believes of the time while it was away.
 //!
-//! A page or an app runs for moments, and each run has a steady clock of its own. So nothing on the device says how much
-//! time has passed between two runs but the wall clock, which can be set. By the strict rule all spends then count as
-//! made now, and a device that is opened briefly at each timestamp answers nothing for ever. With [`AbsenceTerms`], its
-//! owner's consent, a [`StagedAgent`](crate::staged::StagedAgent) believes more.
+//! A page or an app runs for moments, and each run has a steady clock of its own. So nothing on the device says how
+//! much time has passed between two runs but the wall clock, which can be set. By the strict rule all spends then count
+//! as made now, and a device that is opened briefly at each timestamp answers nothing for ever. With [`AbsenceTerms`],
+//! its owner's consent, a [`StagedAgent`](crate::staged::StagedAgent) believes more.
 //!
 #![doc = include_str!("../proofs/absences.md")]
 
@@ -180,7 +180,8 @@ pub(crate) enum Passed {
 
 /// Holds the wall clock against the service's time, across runs of the steady clock.
 ///
-/// The reference is the reading at which the wall clock was furthest behind the service's time, since it last ran ahead.
+/// The reference is the reading at which the wall clock was furthest behind the service's time, since it last ran
+/// ahead.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AbsenceGuard {
@@ -204,10 +205,13 @@ impl AbsenceGuard {
         Self { terms, wall: now.wall, served: None, latest: 0, asked: None, heard: None }
     }
 
-    pub(crate) fn ask(&mut self, now: ClockReading, random: &mut impl Randomness) -> TimeRequest {
+    pub(crate) fn ask(&mut self, now: ClockReading, random: &mut impl Randomness) -> Option<TimeRequest> {
+        if self.terms.trusts == AbsenceTrust::WallClock {
+            return None;
+        }
         let nonce = format!("{:016x}{:016x}", random.next_word(), random.next_word());
         self.asked = Some((nonce.clone(), now.steady));
-        TimeRequest { nonce }
+        Some(TimeRequest { nonce })
     }
 
     pub(crate) fn hear(&mut self, now: ClockReading, said: &SignedTime) -> Result<(), TimeError> {

@@ -11,8 +11,8 @@
 //!
 //! # Old copies
 //! A store may have a second place that is not restored with the first. [`Save::mark`] goes there, after the contents
-//! and before the reply is used. Contents that are older than the mark count as lost: a whole window is spent. Without a
-//! second place, or where both are restored, an old copy looks like a device that was away, and spends again what was
+//! and before the reply is used. Contents that are older than the mark count as lost: a whole window is spent. Without
+//! a second place, or where both are restored, an old copy looks like a device that was away, and spends again what was
 //! spent since the copy. A `witness` that is not copied, such as one in a phone's keystore, detects other machines.
 //!
 //! # Deleted storage
@@ -300,10 +300,10 @@ impl StagedAgent {
         self.state.prove(question, report)
     }
 
-    /// Asks for the service's time, under terms that count it. Send the request at once, and pass the answer to
-    /// [`attest`](Self::attest). It replaces an earlier request.
+    /// Asks for the service's time; `None` under terms that do not count it. Send the request at once, and pass the
+    /// answer to [`attest`](Self::attest). It replaces an earlier request.
     pub fn ask_time(&mut self, now: ClockReading, random: &mut impl Randomness) -> Option<TimeRequest> {
-        self.state.absence.as_mut().map(|guard| guard.ask(now, random))
+        self.state.absence.as_mut().and_then(|guard| guard.ask(now, random))
     }
 
     /// Takes the service's time. It counts for the next minute of the steady clock.
