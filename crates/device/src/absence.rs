@@ -160,9 +160,6 @@ pub enum TimeError {
     /// The signature is not the operator's.
     #[error("the service's time is not signed by the operator that this device trusts")]
     Signature,
-    /// An earlier signed time was later.
-    #[error("the service's time went back from {earlier} to {given}, in seconds since 1970")]
-    WentBack { earlier: u64, given: u64 },
 }
 
 /// Outcome of a look at the clocks.
@@ -188,7 +185,7 @@ pub(crate) struct AbsenceGuard {
     pub(crate) terms: AbsenceTerms,
     /// The wall clock at the reference.
     wall: u64,
-    /// The service's time at the reference, at the least; `None` before the first.
+    /// The service's time at the reference, at the least; `None` if it is not known.
     served: Option<u64>,
     /// The latest signed time.
     latest: u64,
@@ -225,10 +222,11 @@ impl AbsenceGuard {
         if !said.is_signed_by(&key) {
             return Err(TimeError::Signature);
         }
-        if said.time < self.latest {
-            return Err(TimeError::WentBack { earlier: self.latest, given: said.time });
+        if said.time.saturating_add(LEEWAY) < self.latest {
+            // It was ahead, or is behind: since the reference no time is known to have passed.
+            (self.served, self.latest) = (None, said.time);
         }
-        self.latest = said.time;
+        self.latest = self.latest.max(said.time);
         self.heard = Some((now.steady, said.time));
         Ok(())
     }
@@ -251,7 +249,7 @@ impl AbsenceGuard {
         let Some(served) = self.served_at(now) else { return Passed::Unknown };
         let begins = self.served.is_none();
         let before = *self.served.get_or_insert(served);
-        // A later answer that was longer on its way knows less. What was known stays known.
+        // An answer that was longer on its way, or comes from another machine, knows less. What was known stays known.
         let served = served.max(before);
         let passed = served - before;
         let known = passed.saturating_add(passed / DRIFT);

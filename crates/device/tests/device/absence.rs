@@ -45,12 +45,14 @@ struct Clocks {
     truly: u64,
     wall_ahead: i64,
     service_ahead: i64,
+    /// The sum of all that the service has jumped ahead.
+    service_jumped: u64,
     runs: u8,
 }
 
 impl Clocks {
     const fn new() -> Self {
-        Self { truly: EPOCH + 1_000_000, wall_ahead: 0, service_ahead: 0, runs: 0 }
+        Self { truly: EPOCH + 1_000_000, wall_ahead: 0, service_ahead: 0, service_jumped: 0, runs: 0 }
     }
 
     const fn wall(&self) -> u64 {
@@ -212,8 +214,7 @@ fn a_signed_time_counts_once_and_for_a_minute() {
     assert_eq!(page.reply(&mut store, &clocks, 1), AgentReply::Refused(RefusalReason::Budget));
     clocks.truly += 1;
     assert_eq!(page.reply(&mut store, &clocks, 1), no_time);
-    // It never goes back, also for the next run, and holds for no other.
-    let earlier = clocks.truly;
+    // It holds for no other run.
     page.attest(&mut clocks, 0, 0).unwrap();
     clocks.truly += 5 * TICK;
     page.attest(&mut clocks, 0, 0).unwrap();
@@ -222,10 +223,29 @@ fn a_signed_time_counts_once_and_for_a_minute() {
     next.begin(&mut store, Some(signed_time()), &clocks);
     clocks.truly += 1;
     assert_eq!(next.reply(&mut store, &clocks, 2), no_time, "another run");
-    clocks.service_ahead = -60;
-    let given = clocks.truly - 60;
-    let went_back = TimeError::WentBack { earlier: earlier + 5 * TICK, given };
-    assert_eq!(next.attest(&mut clocks, 0, 0), Err(went_back));
+}
+
+#[test]
+fn a_service_that_goes_back_delays_once() {
+    // The service is ahead for one visit, by so much. Which visits answer?
+    let answered = |ahead: i64| -> Vec<u64> {
+        let (mut store, mut clocks) = (Store::default(), Clocks::new());
+        let visits = (0..16).filter(|visit| {
+            clocks.service_ahead = if *visit == 3 { ahead } else { 0 };
+            let mut page = Page::load(&mut clocks);
+            page.begin(&mut store, Some(signed_time()), &clocks);
+            page.attest(&mut clocks, 0, 0).unwrap();
+            let reply = page.reply(&mut store, &clocks, ALL);
+            clocks.truly += TICK;
+            is_report(&reply)
+        });
+        visits.collect()
+    };
+    assert_eq!(answered(0), [3, 6, 9, 12, 15]);
+    // From visit 3 to 4 no time is known to have passed.
+    assert_eq!(answered(100_000), [3, 7, 10, 13]);
+    // Up to the leeway is noise. What the reference knew too much is made up for within the leeway.
+    assert_eq!(answered(8), [3, 6, 9, 12, 15]);
 }
 
 #[test]
@@ -267,6 +287,36 @@ fn consent_ends() {
             assert_eq!(over, left == 0, "{left} s left: {reply:?}");
         }
     }
+}
+
+#[test]
+fn a_lying_clock_shortens_no_earlier_policys_window() {
+    let (mut store, mut clocks) = (Store::default(), Clocks::new());
+    let mut page = Page::load(&mut clocks);
+    page.begin(&mut store, Some(signed_time()), &clocks);
+    clocks.truly += (WINDOW + 1) * TICK;
+    page.attest(&mut clocks, 0, 0).unwrap();
+    while !is_report(&page.reply(&mut store, &clocks, ALL)) {
+        clocks.truly += TICK;
+        page.attest(&mut clocks, 0, 0).unwrap();
+    }
+    let shorter = verified(StreamPolicy { protects: policy(1).protects, ..minutes() });
+    let mut waited = 0;
+    for visit in 0..100 {
+        clocks.wall_ahead += 100_000;
+        let page = &mut Page::load(&mut clocks);
+        let (found, now, random) = (store.clone(), page.reading(&clocks), &mut SeededRandom::new(visit));
+        let (terms, enrol) = (Some(signed_time()), StagedAgent::enrol_anew);
+        let staged = enrol(found.found(), "position", shorter.clone(), terms, b"", now, random).unwrap();
+        page.agent = Some(store.confirmed(staged).agent);
+        page.attest(&mut clocks, 0, 0).unwrap();
+        if is_report(&page.reply(&mut store, &clocks, ALL)) {
+            break;
+        }
+        waited += 1;
+        clocks.truly += 2 * TICK;
+    }
+    assert!((2..100).contains(&waited), "it waited for {waited} visits of two ticks each");
 }
 
 #[test]
@@ -324,12 +374,12 @@ enum Violation {
     DrawnTwice,
 }
 
-/// A report: the true time, the wall clock, and how far the signed time was ahead when it was drawn.
+/// A report: the true time, the wall clock, and how far the service had jumped ahead in all when it was drawn.
 #[derive(Clone, Copy, Debug)]
 struct Left {
     at: u64,
     wall: u64,
-    ahead: i64,
+    jumped: u64,
     timestamp: u64,
     units: u64,
 }
@@ -337,7 +387,7 @@ struct Left {
 /// A world of one source of data: its store, two tabs, and clocks.
 struct World {
     store: Store,
-    tabs: [Option<(Page, i64)>; 2],
+    tabs: [Option<(Page, u64)>; 2],
     clocks: Clocks,
     random: SeededRandom,
     /// When each report was drawn. It may leave in a later run only.
@@ -387,19 +437,19 @@ impl World {
         Some(confirmed)
     }
 
-    fn load(&mut self) -> Option<(Page, i64)> {
+    fn load(&mut self) -> Option<(Page, u64)> {
         let mut page = Page::load(&mut self.clocks);
         let staged = page.open(&self.store, Some(self.terms()), &self.clocks, self.seed ^ self.clocks.truly);
         page.agent = Some(self.confirm(staged.unwrap())?.agent);
-        Some((page, i64::MIN))
+        Some((page, self.clocks.service_jumped))
     }
 
     /// A tab asks for the time, and answers a question: its report, if one leaves.
-    fn turn(&mut self, page: &mut Page, ahead: &mut i64) -> Option<(ReportId, Vec<u8>)> {
+    fn turn(&mut self, page: &mut Page, jumped: &mut u64) -> Option<(ReportId, Vec<u8>)> {
         if self.draw(4) > 0 || page.has_slept {
             let (to, from) = (self.draw(4), self.draw(4));
             if page.attest(&mut self.clocks, to, from).is_ok() {
-                (*ahead, page.has_slept) = (self.clocks.service_ahead, false);
+                (*jumped, page.has_slept) = (self.clocks.service_jumped, false);
             }
             // An answer now would be what the assumption about steady clocks excludes.
             if page.has_slept {
@@ -413,7 +463,7 @@ impl World {
         let (agent, reply) = match turn {
             Turn::Done(agent, reply) => (agent, reply),
             Turn::Save(staged) => {
-                self.spent.insert(id, Left { at, wall, ahead: *ahead, timestamp, units });
+                self.spent.insert(id, Left { at, wall, jumped: *jumped, timestamp, units });
                 let Confirmed { agent, reply } = self.confirm(staged)?;
                 (agent, reply)
             }
@@ -453,7 +503,9 @@ fn live(seed: u64, lies: Lies, defect: Defect) -> Result<usize, Violation> {
             world.clocks.wall_ahead = if world.draw(4) == 0 { 0 } else { world.clocks.wall_ahead + jump };
         }
         if lies != Lies::Wall && world.draw(4) == 0 {
-            world.clocks.service_ahead += if world.draw(4) == 0 { -jump } else { jump.abs() };
+            let jump = if world.draw(4) == 0 { -jump } else { jump.abs() };
+            world.clocks.service_ahead += jump;
+            world.clocks.service_jumped += u64::try_from(jump).unwrap_or(0);
         }
         match world.draw(30) {
             0 if is_wiped => world.store.contents = None,
@@ -467,15 +519,15 @@ fn live(seed: u64, lies: Lies, defect: Defect) -> Result<usize, Violation> {
         let tab = usize::from(world.draw(3) == 0);
         let taken = world.tabs[tab].take();
         let opened = if taken.is_none() || world.draw(3) == 0 { world.load() } else { taken };
-        let Some((mut page, mut ahead)) = opened else { continue };
-        if let Some((id, report)) = world.turn(&mut page, &mut ahead) {
+        let Some((mut page, mut jumped)) = opened else { continue };
+        if let Some((id, report)) = world.turn(&mut page, &mut jumped) {
             match reports.insert(id, report.clone()) {
                 None => left.push(world.spent[&id]),
                 Some(before) if before != report => return Err(Violation::DrawnTwice),
                 Some(_) => {}
             }
         }
-        world.tabs[tab] = page.agent.is_some().then_some((page, ahead));
+        world.tabs[tab] = page.agent.is_some().then_some((page, jumped));
     }
     let sum = |belongs: &dyn Fn(&Left) -> bool| -> u64 {
         left.iter().filter(|report| belongs(report)).map(|report| report.units).sum()
@@ -493,10 +545,10 @@ fn live(seed: u64, lies: Lies, defect: Defect) -> Result<usize, Violation> {
             continue;
         }
         for last in left.iter().filter(|last| last.at >= first.at && !is_wiped) {
-            // By how much the lesser of both lies has grown.
+            // What the lesser of both clocks says.
             let passed = last.at - first.at;
             let by_the_wall = last.wall.saturating_sub(first.wall);
-            let by_the_service = (passed + FRESH + 20).saturating_add_signed(last.ahead - first.ahead);
+            let by_the_service = passed + FRESH + 20 + (last.jumped - first.jumped);
             let own = by_the_wall.min(by_the_service + by_the_service / DRIFT);
             let windows = (own.div_ceil(TICK) + 1).div_ceil(WINDOW);
             if sum(&|other| (first.at..=last.at).contains(&other.at)) > ALL * windows {
