@@ -35,6 +35,7 @@ use bytes::Bytes;
 use ed25519_dalek::SigningKey;
 use serde::Serialize;
 use tidegate::kernel::{NoEntropy, SystemRandom};
+use tidegate_device::absence::SignedTime;
 use tidegate_device::api::{OpenQuestion, OpenQuestions, Receipt};
 use tidegate_device::clock::BootClock;
 use tidegate_device::enrolment::PolicyError;
@@ -431,6 +432,11 @@ impl Service {
     /// Returns the public key with which devices verify policies.
     pub fn operator_key(&self) -> [u8; 32] {
         self.signer.verifying_key().to_bytes()
+    }
+
+    /// Signs the time for a device that was away. `None` if the nonce is none.
+    pub fn signed_time(&self, nonce: &str) -> Option<SignedTime> {
+        SignedTime::sign(nonce, now() / 1_000, &self.signer)
     }
 
     /// Returns the open questions of a stream.

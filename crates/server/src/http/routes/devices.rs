@@ -9,6 +9,7 @@ use axum::{Extension, Json};
 use serde::Deserialize;
 use serde_json::{Value as JsonValue, json};
 use tidegate::spec::DomainSpec;
+use tidegate_device::absence::SignedTime;
 use tidegate_device::api::{BATCH, Receipt};
 use tidegate_device::wire::{BatchText, MAX_BATCH};
 use tokio::time::timeout_at;
@@ -27,9 +28,16 @@ const MAX_WAIT: u64 = 60;
 pub(super) fn routes() -> Vec<Route> {
     let wait = json!({ "type": "integer", "minimum": 0, "maximum": MAX_WAIT, "default": 0 });
     let bytes = json!({ BATCH: { "schema": { "type": "string", "format": "binary" } } });
+    let digits = json!({ "type": "string", "pattern": "^[0-9a-fA-F]{32}$" });
+    let mut nonce = parameter("nonce", "What the device has drawn for this request.", digits);
+    nonce["required"] = true.into();
     vec![
         Route::get("/v1/operator-key", "operatorKey", "The key with which devices verify policies", operator_key)
             .granted(200, object("OperatorKey")),
+        Route::get("/v1/time", "time", "The time, signed by the operator for devices that were away", time)
+            .parameters([nonce])
+            .granted(200, object("SignedTime"))
+            .refused(&[400]),
         Route::get(
             "/v1/streams/{stream}/policy",
             "policy",
@@ -68,6 +76,18 @@ pub(super) fn routes() -> Vec<Route> {
 
 async fn operator_key(State(app): Shared) -> Json<JsonValue> {
     Json(json!({ "algorithm": "ed25519", "key": hex::encode(app.service.operator_key()) }))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Drawn {
+    nonce: String,
+}
+
+async fn time(State(app): Shared, Params(Drawn { nonce }): Params<Drawn>) -> Answer<Json<SignedTime>> {
+    let time = app.service.signed_time(&nonce);
+    let time = time.ok_or_else(|| Problem::bad("parameter", "nonce: expected 32 hexadecimal digits"))?;
+    Ok(Json(time))
 }
 
 fn no_policy() -> Problem {
