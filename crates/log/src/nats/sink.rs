@@ -1,6 +1,6 @@
 //! [`NatsSink`]: numbered messages on NATS JetStream.
 //!
-//! A message carries its number in the header [`NUMBER`]. It is appended with the sequence of the subject's last message
+//! A message carries its number in the header [`NUMBER`]. It is appended with the sequence of the subject's last one
 //! (`Nats-Expected-Last-Subject-Sequence`), so only one of two senders succeeds, and with an identity (`Nats-Msg-Id`),
 //! so that the broker recognises a repetition.
 
