@@ -46,7 +46,9 @@ mechanisms! {
     /// Several symbols at a time.
     Batched = "batched" {
         summary: "several symbols at once, at epsilon-SIP for each of them",
-        keys: &["model", "guarantee", "window", "budget", "distance", "effort", "length", "part", "support", "population"],
+        keys: &[
+            "model", "guarantee", "window", "budget", "distance", "effort", "length", "part", "support", "population",
+        ],
         rounds: 0, by_class: false, output: Output::Symbol,
     }
     /// Generalised randomised response, which knows no model.

@@ -1,5 +1,6 @@
 //! The store and the processes of a cluster, on a real database and a log in memory.
 
+mod chaos;
 mod service;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
