@@ -182,10 +182,10 @@ mod tests {
 
     fn right(way: &Way, epsilon: &str, of: fn(&Watched) -> &[f64]) -> f64 {
         let people = people();
-        let public = Arc::new(Model::uniform(4).unwrap());
+        let public = Arc::new(Model::dense(vec![0.25; 4], vec![0.25; 16]).unwrap());
         let random = &mut SeededRandom::new(81);
         let mut right = 0;
-        for _ in 0..100 {
+        for _ in 0..60 {
             for (person, model) in people.iter().enumerate() {
                 let symbols = sequence(model, random);
                 let watched = watch(way, &public, &people, (&symbols, epsilon.parse().unwrap()), random).unwrap();
@@ -193,10 +193,10 @@ mod tests {
                 right += usize::from(likeliest(of(&watched)) == person);
             }
         }
-        right as f64 / 200.0
+        right as f64 / 120.0
     }
 
-    /// Chance is one half; that 200 guesses are off by 0.17 has probability below a millionth.
+    /// Chance is one half; that 120 guesses are off by 0.24 has probability below a millionth.
     #[test]
     fn people_are_told_apart_by_as_much_as_is_released() {
         for way in [Way::Rr, Way::Crr(Distance::Hamming), Way::Batched(Distance::Hamming, 4)] {
@@ -206,7 +206,7 @@ mod tests {
             let by_answers = right(&way, much, |watched| &watched.by_answers);
             assert!(by_answers > 0.8, "{way:?} {by_answers}");
             let little = right(&way, "0.01", |watched| &watched.by_mechanism);
-            assert!((little - 0.5).abs() < 0.17, "{way:?} {little}");
+            assert!((little - 0.5).abs() < 0.24, "{way:?} {little}");
         }
     }
 
