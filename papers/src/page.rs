@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::results::At;
 use crate::session::{QUICK_LENGTH, QUICK_REPEATS};
 use crate::verdict::{NOISE, Verdict, digits, short};
-use crate::{Experiment, Outcome, Paper, ReproduceOptions};
+use crate::{Claim, Experiment, Outcome, Paper, ReproduceOptions};
 use tidegate_lab::datasets;
 use tidegate_lab::report::{Block, Cell, HtmlReport, Section, Span, Table, Tone};
 
@@ -41,8 +41,7 @@ fn lead(outcomes: &[Outcome], by_paper: &[&[Outcome]], options: &ReproduceOption
             plain(
                 "A claim about all settings holds where every comparison that can be told agrees, and partly where \
                  more than half do; a claim about most settings holds where three quarters agree, and partly where \
-                 half do. Where less than half of the comparisons can be told, neither can the claim. Where another \
-                 task is measured than the paper's, the claim is not comparable. ",
+                 half do. Where less than half of the comparisons can be told, neither can the claim. ",
             ),
             plain(
                 "Standard errors are over repeated runs on the same stream: they say nothing about other streams. \
@@ -105,7 +104,7 @@ fn overview(by_paper: &[&[Outcome]]) -> Table {
         row
     });
     Table::new(
-        ["paper", "figures and tables", "holds", "holds partly", "does not hold", "cannot be told", "not comparable"],
+        ["paper", "figures and tables", "holds", "holds partly", "does not hold", "cannot be told"],
         rows.collect(),
     )
 }
@@ -115,7 +114,7 @@ fn tone(verdict: Verdict) -> Tone {
         Verdict::Holds => Tone::Good,
         Verdict::Partly => Tone::Mixed,
         Verdict::DoesNotHold => Tone::Bad,
-        Verdict::Unclear | Verdict::NotComparable => Tone::Neutral,
+        Verdict::Unclear => Tone::Neutral,
     }
 }
 
@@ -162,7 +161,7 @@ fn experiment_section(outcome: &Outcome) -> Section {
     }
     section.blocks.extend(claims(outcome));
     section.blocks.extend(published(outcome));
-    section.blocks.push(data(experiment));
+    section.blocks.extend(data(experiment));
     section.blocks.extend(experiment.notes.iter().map(|note| Block::note(*note)));
     section.blocks.extend(measured(outcome));
     section
@@ -179,7 +178,6 @@ fn badges(outcome: &Outcome) -> Vec<Cell> {
         Verdict::Partly => "partly",
         Verdict::DoesNotHold => "not",
         Verdict::Unclear => "unclear",
-        Verdict::NotComparable => "not comparable",
     };
     found.map(|verdict| Cell::badge(tone(verdict), format!("{} {}", count(verdict), words(verdict)))).collect()
 }
@@ -231,7 +229,8 @@ fn published(outcome: &Outcome) -> Option<Block> {
         .collect();
     if rows.is_empty() {
         let none = "The paper shows this as a picture without numbers, so it is compared by its claims only.";
-        return outcome.is_measured().then(|| Block::note(none));
+        let is_of_the_paper = outcome.experiment.claims.iter().any(Claim::is_the_papers);
+        return (outcome.is_measured() && is_of_the_paper).then(|| Block::note(none));
     }
     let header = ["panel", "series", "at", "metric", "paper", "here", "here / paper"];
     let count = rows.len();
@@ -240,7 +239,11 @@ fn published(outcome: &Outcome) -> Option<Block> {
     Some(if count > 12 { Block::Folded { summary, blocks: vec![table] } } else { table })
 }
 
-fn data(experiment: &Experiment) -> Block {
+/// Returns the data sets; `None` where all is computed or made by the experiment.
+fn data(experiment: &Experiment) -> Option<Block> {
+    if experiment.data.is_empty() {
+        return None;
+    }
     let rows = experiment.data.iter().map(|data| {
         let (tone, word) = match (data.difference, datasets::by_name(data.set).is_some_and(|set| set.is_real())) {
             (Some(_), _) => (Tone::Mixed, "stand-in"),
@@ -250,7 +253,7 @@ fn data(experiment: &Experiment) -> Block {
         let difference = data.difference.unwrap_or_default();
         vec![Cell::code(data.set), Cell::badge(tone, word), Cell::text(data.paper), Cell::text(difference)]
     });
-    Block::Table(Table::new(["data set here", "", "the paper's", "how they differ"], rows.collect()))
+    Some(Block::Table(Table::new(["data set here", "", "the paper's", "how they differ"], rows.collect())))
 }
 
 /// Returns all measured numbers, folded, unless there are too many.

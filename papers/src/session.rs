@@ -350,7 +350,7 @@ impl<'a> Session<'a> {
     }
 
     /// Averages true positive rates over the curves of a run, then over the runs of a trial.
-    fn mean_curves(&self, trials: &[Trial<'_>], runs: &[Vec<Vec<RocPoint>>], steps: u32) -> Vec<MeanCurve> {
+    pub(crate) fn mean_curves(&self, trials: &[Trial<'_>], runs: &[Vec<Vec<RocPoint>>], steps: u32) -> Vec<MeanCurve> {
         let mean_curve = |runs: &[Vec<Vec<RocPoint>>]| -> Vec<(f64, Summary)> {
             let at = |step: u32| {
                 let rate = f64::from(step) / f64::from(steps.max(1));

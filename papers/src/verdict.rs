@@ -22,13 +22,11 @@ pub enum Verdict {
     DoesNotHold,
     /// There were too few runs, or the numbers are too close.
     Unclear,
-    /// The measurement here is of another task than the paper's, so it says nothing about the claim.
-    NotComparable,
 }
 
 impl Verdict {
     /// All verdicts, in the order of reports.
-    pub const ALL: [Self; 5] = [Self::Holds, Self::Partly, Self::DoesNotHold, Self::Unclear, Self::NotComparable];
+    pub const ALL: [Self; 4] = [Self::Holds, Self::Partly, Self::DoesNotHold, Self::Unclear];
 
     /// Returns the verdict in words, for people.
     pub const fn words(self) -> &'static str {
@@ -37,7 +35,6 @@ impl Verdict {
             Self::Partly => "holds partly",
             Self::DoesNotHold => "does not hold",
             Self::Unclear => "cannot be told",
-            Self::NotComparable => "not comparable",
         }
     }
 
@@ -48,7 +45,6 @@ impl Verdict {
             Self::Partly => "holds_partly",
             Self::DoesNotHold => "does_not_hold",
             Self::Unclear => "unclear",
-            Self::NotComparable => "not_comparable",
         }
     }
 }

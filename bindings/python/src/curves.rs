@@ -56,7 +56,7 @@ pub(crate) fn curves<'py>(
         return Err(spec("releases are symbols of single users, which make no curve".to_owned()));
     }
     let all: Vec<&One> = releases.of_series(series).collect();
-    let chosen = match (releases.spec.values()?, values) {
+    let chosen = match (releases.spec.values()?.filter(|values| values.grid().is_none()), values) {
         (None, None) => vec![(0, String::new())],
         (None, Some(_)) => return Err(spec("values: a stream of numbers has none".to_owned())),
         (Some(domain), Some(values)) => {

@@ -63,6 +63,7 @@ impl Model {
         let spec = ModelSpec {
             prior: serde_json::from_str(prior).map_err(wrong("prior"))?,
             transitions: serde_json::from_str(transitions).map_err(wrong("transitions"))?,
+            pairs: Vec::new(),
         };
         let symbols = u32::try_from(spec.prior.len()).unwrap_or(u32::MAX);
         let model = spec.model(symbols).map_err(|error| Error::Spec(error.to_string()))?;

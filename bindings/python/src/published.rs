@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
+use tidegate::mechanisms::Output;
 use tidegate::release::Release;
 use tidegate::spec::StreamSpec;
 use tidegate_release::Error;
@@ -102,7 +103,7 @@ fn fits(spec: &StreamSpec, release: &Release) -> bool {
     let values = spec.values().ok().flatten().map_or(0, |values| values.count() as usize);
     let (numbers, variances) = release.statistic.leaves();
     match release.statistic.number() {
-        Some(_) => spec.values().is_ok_and(|values| values.is_none()),
+        Some(_) => spec.output() == Output::Number,
         None => numbers.len() == values && variances.len() == values,
     }
 }

@@ -151,7 +151,7 @@ impl Releases {
     /// How many values the domain has; None for numbers.
     #[getter]
     fn domain(&self) -> Result<Option<u32>, Failure> {
-        Ok(self.spec.values()?.map(|values| values.count()))
+        Ok(self.spec.values()?.filter(|values| values.grid().is_none()).map(|values| values.count()))
     }
 
     /// The names of the columns.

@@ -26,9 +26,10 @@ use crate::table::{layout, short};
 /// Read what a service has published: streams, releases, and answers with intervals.
 ///
 /// Asked for a value, a range of values or the most frequent ones, it prints the answer about the
-/// latest release, or about --at, with the interval that holds the truth with --confidence. Answers
-/// are worked out from what was released, and cost nothing. Otherwise it lists streams, releases, or
-/// what queries and monitors of the stream's own have said; with --follow, also what comes.
+/// latest release, or about --at, with the interval that holds the truth with --confidence. Where users
+/// have numbers it is asked for nothing of these, and prints the mean. Answers are worked out from what
+/// was released, and cost nothing. Otherwise it lists streams, releases, or what queries and monitors
+/// of the stream's own have said; with --follow, also what comes.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
@@ -250,7 +251,8 @@ impl Query {
     }
 
     fn answer(&self, client: &Client, stream: &str, spec: &StreamSpec) -> Result<(), Failure> {
-        if self.value.is_none() && self.first.is_none() && self.top.is_none() {
+        let has_numbers = matches!(spec, StreamSpec::Local(spec) if spec.has_numbers());
+        if !has_numbers && self.value.is_none() && self.first.is_none() && self.top.is_none() {
             return Err(Failure::input(
                 "ask for --value, for --first and --last, or for --top; or read streams, releases or answers",
             ));
@@ -292,6 +294,7 @@ impl Query {
         let what = match (&self.value, &self.first, &self.last) {
             (Some(value), _, _) => value.clone(),
             (_, Some(first), Some(last)) => format!("{first} to {last}"),
+            _ if has_numbers => "mean".to_owned(),
             _ => String::new(),
         };
         let number =

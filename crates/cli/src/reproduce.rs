@@ -22,9 +22,9 @@ use crate::output::Output;
 ///
 /// For each experiment, --out gets NAME.csv with every measured number and NAME.svg with the picture;
 /// index.html sets them beside the numbers that the paper printed, with a verdict on each claim:
-/// holds, holds partly, does not hold, cannot be told, or is not comparable because another task is
-/// measured here. Questions that are asked here are no claims. Verdicts are computed from what was measured,
-/// and two means are told apart only where they differ by more than three standard errors.
+/// holds, holds partly, does not hold, or cannot be told. Questions that are asked here are no claims.
+/// Verdicts are computed from what was measured, and two means are told apart only where they differ by more
+/// than three standard errors.
 ///
 /// Other files in the folder stay as they are. Results do not depend on the number of threads, nor on
 /// what else is measured with them. They are computed from true data: nothing here is private.

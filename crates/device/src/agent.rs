@@ -1,21 +1,21 @@
 //! [`Agent`]: a device with durable state. Crashes, retries, clock changes and copied disks cannot make it spend twice.
 
-use std::borrow::Cow;
 use std::io;
 
-use serde::{Deserialize, Serialize};
-use tidegate_kernel::oracle::{OracleError, OracleKind, Report};
-use tidegate_kernel::primitives::SymbolBatch;
-use tidegate_kernel::{NoEntropy, Question, Randomness, Window};
+use tidegate_kernel::oracle::{OracleError, Report};
+use tidegate_kernel::{NoEntropy, Question, Randomness};
 
-use crate::clock::{ClockGuard, ClockReading};
-use crate::credential::{BLOCK, Draw, DrawAnswer, ReportToken, TokenError};
+use crate::absence::AbsenceTerms;
+use crate::clock::ClockReading;
+use crate::credential::{Draw, DrawAnswer, TokenError};
 use crate::device::Device;
 use crate::disk::{self, Damaged, Disk};
-use crate::enrolment::{StreamPolicy, VerifiedPolicy, common, is_name};
+use crate::enrolment::{StreamPolicy, VerifiedPolicy, is_name};
 use crate::refusal::RefusalReason;
-use crate::sequence::{SequenceError, SequenceMemory, SequencePolicy, SequenceRule};
-use crate::wire::{ReportId, StreamTag, TokenProof};
+use crate::sequence::SequenceError;
+use crate::state::{Loaded, State};
+use crate::steps::{Consent, Enrolment, Outcome};
+use crate::wire::{ReportId, TokenProof};
 
 /// The agent's reply to a question. It may be sent to the collector.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +52,12 @@ pub enum AgentError {
         .enrolled.differences(.offered).join(", ")
     )]
     OtherPolicy { enrolled: Box<StreamPolicy>, offered: Box<StreamPolicy> },
+    /// The data were enrolled under other terms of absence, and opening is no consent to a change. Nothing has changed.
+    #[error(
+        "the data were enrolled with other consent about the time while the device is away: only the device's owner \
+         can change it"
+    )]
+    OtherTerms { enrolled: Option<AbsenceTerms>, offered: Option<AbsenceTerms> },
     /// The data were enrolled under an unbounded window, whose budget never recovers.
     #[error("the data were enrolled under a budget for all time: no other policy can follow")]
     Spent,
@@ -103,134 +109,6 @@ pub struct Agent<D> {
     file: String,
     state: State,
     stopped: bool,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct State {
-    witness: Vec<u8>,
-    identity: [u8; 16],
-    // Without its sequence and its key of tokens, which are saved with what they need.
-    #[serde(with = "common")]
-    policy: StreamPolicy,
-    device: Device,
-    /// The last answer, to repeat it if asked again.
-    // Required, though it may be null: an agent without it would refuse to repeat the answer.
-    #[serde(deserialize_with = "Option::deserialize")]
-    last: Option<(Question, Report)>,
-    pace: ClockGuard,
-    /// Silence imposed by earlier policies.
-    // Required as well.
-    #[serde(deserialize_with = "Option::deserialize")]
-    silence: Option<Silence>,
-    /// Tokens of the present block and of the next, in a stream with credentials; saved after the rest.
-    #[serde(skip)]
-    draws: Vec<Draw>,
-    /// Memory of a stream of sequences; saved last.
-    #[serde(skip)]
-    sequence: Option<SequenceState>,
-}
-
-/// The state of an agent that releases sequences.
-#[derive(Debug)]
-struct SequenceState {
-    rule: SequenceRule,
-    memory: SequenceMemory,
-    /// The symbols of a batch that is not over. They are in memory only: a crash loses them, and no others.
-    open: Option<OpenBatch>,
-}
-
-#[derive(Debug)]
-struct OpenBatch {
-    /// The timestamp of its first symbol.
-    start: u64,
-    symbols: SymbolBatch,
-}
-
-/// Heading of the saved form of tokens, with which no state of a sequence begins.
-const TOKENS: &[u8] = b"tidegate tokens 1\n";
-
-/// The saved form of tokens.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SavedTokens<'a> {
-    issuer: [u8; 32],
-    draws: Cow<'a, [Draw]>,
-}
-
-/// The saved form of a sequence's state.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SavedSequence<'a> {
-    policy: Cow<'a, SequencePolicy>,
-    memory: Cow<'a, SequenceMemory>,
-}
-
-impl SequenceState {
-    fn new(policy: &SequencePolicy) -> Result<Self, SequenceError> {
-        let rule = SequenceRule::new(policy)?;
-        let memory = SequenceMemory::new(&rule);
-        Ok(Self { rule, memory, open: None })
-    }
-
-    /// Notes the symbol of a timestamp. A batch that misses a symbol is dropped.
-    fn gather(&mut self, timestamp: u64, symbol: u32) {
-        let (start, length) = (self.rule.start(timestamp), self.rule.length());
-        let position = timestamp - start;
-        let mut open = self.open.take().filter(|open| open.start == start);
-        if position == 0 && open.is_none() {
-            open = self.rule.gather().map(|symbols| OpenBatch { start, symbols });
-        }
-        let Some(mut open) = open else { return };
-        let gathered = u64::from(length) - open.symbols.missing() as u64;
-        let kept = match position {
-            position if position < gathered => true,
-            position if position == gathered => open.symbols.push(symbol).is_ok(),
-            _ => false,
-        };
-        self.open = kept.then_some(open);
-    }
-}
-
-/// The windows of earlier policies, in which the agent answers nothing.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Silence {
-    /// End by the wall clock, in seconds since 1970.
-    until: u64,
-    /// Duration in seconds. It starts again when the elapsed time is unknown.
-    seconds: u64,
-}
-
-impl State {
-    /// Processes a clock reading. If the wall clock has jumped, all spends count as made now, also those of earlier
-    /// policies.
-    fn look_at(&mut self, now: ClockReading) {
-        if self.pace.keeps(now) {
-            self.silence = self.silence.filter(|silence| now.wall < silence.until);
-            return;
-        }
-        let mut latest = now.wall;
-        if let Some(silence) = &mut self.silence {
-            silence.until = silence.until.max(now.wall.saturating_add(silence.seconds));
-            latest = silence.until;
-        }
-        // A time before the epoch means that the clock jumped back, so nothing moves.
-        if let Some(timestamp) = self.policy.ticks.timestamp(latest) {
-            self.device.jump_to(timestamp);
-        }
-    }
-
-    /// The silence that this state imposes on a following policy: its window after its last timestamp, plus its own
-    /// silence. Call `look_at` first.
-    fn silences(&self) -> Result<Silence, AgentError> {
-        let Window::Timestamps(window) = self.policy.protects.window else { return Err(AgentError::Spent) };
-        let clock = self.device.ledger().clock().unwrap_or(0);
-        let until = self.policy.ticks.end_of(clock.saturating_add(window.get() - 1));
-        let earlier = self.silence.map_or(0, |silence| silence.seconds);
-        let seconds = window.get().saturating_mul(self.policy.ticks.seconds.get()).saturating_add(earlier);
-        Ok(Silence { until, seconds })
-    }
 }
 
 impl<D: Disk> Agent<D> {
@@ -287,50 +165,11 @@ impl<D: Disk> Agent<D> {
             return Err(AgentError::Source);
         }
         let file = format!("{source}.device");
-        let policy = policy.into_policy();
-        let (beginning, before) = match load(&disk, &file, witness)? {
-            Loaded::Whole(state) if state.policy == policy => {
-                // The clocks are checked when a question arrives.
-                let mut agent = Self { disk, file, state: *state, stopped: false };
-                // The loaded state may not be durable yet, and its report must not leave before it is.
-                agent.save()?;
-                return Ok((agent, Beginning::Resumed));
-            }
-            Loaded::Whole(state) => (Beginning::OtherPolicy, Some(state)),
-            Loaded::Nothing => (Beginning::New, None),
-            Loaded::Untrusted(damage, state) => (Beginning::Lost(damage), state),
-        };
-        let (mut latest, mut pace, mut silence) = (now.wall, ClockGuard::from(now), None);
-        if let Some(mut state) = before {
-            state.look_at(now);
-            silence = if state.policy == policy {
-                // The new ledger counts as spent from the old ledger's last timestamp on.
-                let clock = state.device.ledger().clock().unwrap_or(0);
-                latest = latest.max(policy.ticks.end_of(clock));
-                state.silence
-            } else {
-                let silence = state.silences()?;
-                if consent == Consent::None {
-                    return Err(AgentError::OtherPolicy {
-                        enrolled: Box::new(state.policy),
-                        offered: Box::new(policy),
-                    });
-                }
-                Some(silence)
-            };
-            pace = state.pace;
-        }
-        latest = latest.max(silence.map_or(0, |silence| silence.until));
-        let timestamp = policy.ticks.timestamp(latest).ok_or(AgentError::BeforeEpoch)?;
-        let mut identity = [0; 16];
-        identity[..8].copy_from_slice(&random.next_word().to_le_bytes());
-        identity[8..].copy_from_slice(&random.next_word().to_le_bytes());
-        let device = Device::fully_spent(policy.protects, policy.slot_of(&identity), timestamp);
-        let sequence = policy.sequence.as_ref().map(SequenceState::new).transpose()?;
-        let witness = witness.to_vec();
-        let draws = Vec::new();
-        let state = State { witness, identity, policy, device, last: None, pace, silence, draws, sequence };
-        let mut agent = Self { disk, file, state, stopped: false };
+        let loaded = Loaded::of(disk::read(&disk, &file), witness)?;
+        let enrolment = Enrolment { policy: policy.into_policy(), terms: None, witness, consent };
+        let (state, beginning) = State::begin(loaded, enrolment, now, random)?;
+        let mut agent = Self { disk, file, state: *state, stopped: false };
+        // A loaded state may not be durable yet, and its report must not leave before it is.
         agent.save()?;
         Ok((agent, beginning))
     }
@@ -348,23 +187,12 @@ impl<D: Disk> Agent<D> {
     /// The identity of the report for a question: equal for retries, different for every other question. `None` in a
     /// stream with credentials where there is no token: the device's own identity is of no use there.
     pub fn report_id(&self, question: &Question) -> Option<ReportId> {
-        if self.state.policy.issuer.is_some() {
-            return Some(self.token(question.timestamp)?.report_id(question.phase));
-        }
-        Some(ReportId::of(&self.state.identity, self.tag(), question.timestamp, question.phase))
+        self.state.report_id(question)
     }
 
     /// The proof of the token for a report, in a stream with credentials.
     pub fn prove(&self, question: &Question, report: &Report) -> Option<TokenProof> {
-        self.token(question.timestamp).map(|token| token.prove(question.phase, report.as_bytes()))
-    }
-
-    fn tag(&self) -> StreamTag {
-        StreamTag::of(&self.state.policy.stream)
-    }
-
-    fn token(&self, timestamp: u64) -> Option<ReportToken> {
-        self.state.draws.iter().find_map(|draw| draw.token(self.tag(), timestamp))
+        self.state.prove(question, report)
     }
 
     /// The draw of the present block of timestamps; `None` if its tokens are there, or none are needed. Send its
@@ -395,25 +223,8 @@ impl<D: Disk> Agent<D> {
         now: ClockReading,
         random: &mut impl Randomness,
     ) -> Result<Option<&Draw>, AgentError> {
-        if self.stopped {
-            return Err(AgentError::Stopped);
-        }
-        let State { policy, draws, .. } = &mut self.state;
-        if policy.issuer.is_none() {
-            return Ok(None);
-        }
-        let present = policy.ticks.timestamp(now.wall).ok_or(AgentError::BeforeEpoch)? / BLOCK;
-        let (wanted, before) = (present.saturating_add(ahead), draws.len());
-        draws.retain(|draw| (present..=present.saturating_add(1)).contains(&draw.block()));
-        let mut has_changed = draws.len() < before;
-        if !draws.iter().any(|draw| draw.block() == wanted) {
-            draws.push(Draw::new(wanted, random));
-            has_changed = true;
-        }
-        if has_changed {
-            self.save()?;
-        }
-        Ok(self.state.draws.iter().find(|draw| draw.block() == wanted && !draw.is_complete()))
+        let block = self.step(|state| state.draw_block(ahead, now, random))?;
+        Ok(block.and_then(|block| self.state.pending_draw(block)))
     }
 
     /// Takes the answer to a [`draw`](Self::draw). On return the tokens are durable.
@@ -422,14 +233,7 @@ impl<D: Disk> Agent<D> {
     /// [`AgentError::Token`] for tokens of another key than the policy's, or where there is no such draw;
     /// [`AgentError::Disk`] and [`AgentError::Stopped`].
     pub fn drawn(&mut self, block: u64, answer: &DrawAnswer) -> Result<(), AgentError> {
-        if self.stopped {
-            return Err(AgentError::Stopped);
-        }
-        let (tag, State { policy, draws, .. }) = (self.tag(), &mut self.state);
-        let draw = draws.iter_mut().find(|draw| draw.block() == block && !draw.is_complete());
-        let (Some(issuer), Some(draw)) = (&policy.issuer, draw) else { return Err(TokenError::OtherKey.into()) };
-        draw.finish(tag, issuer, answer)?;
-        self.save()
+        self.step(|state| state.drawn(block, answer))
     }
 
     /// Notes the value at a timestamp up to now, for the open batch of a stream whose releases take several symbols.
@@ -438,10 +242,7 @@ impl<D: Disk> Agent<D> {
     ///
     /// Values are kept in memory only, unreadable, and are wiped with their batch.
     pub fn gather(&mut self, now: ClockReading, timestamp: u64, value: u32) {
-        let present = self.state.policy.ticks.timestamp(now.wall);
-        if let Some(sequence) = self.state.sequence.as_mut().filter(|_| Some(timestamp) <= present) {
-            sequence.gather(timestamp, value);
-        }
+        self.state.gather(now, timestamp, value);
     }
 
     /// Answers a question of a stream, if the policy allows it. On return, the report and its spend are durable.
@@ -456,131 +257,26 @@ impl<D: Disk> Agent<D> {
         value: u32,
         random: &mut impl Randomness,
     ) -> Result<AgentReply, AgentError> {
+        self.step(|state| state.answer(now, stream, question, value, random))
+    }
+
+    /// Takes a step, and saves what it has changed.
+    fn step<T>(&mut self, step: impl FnOnce(&mut State) -> Outcome<T>) -> Result<T, AgentError> {
         if self.stopped {
             return Err(AgentError::Stopped);
         }
-        let policy = &self.state.policy;
-        if stream != policy.stream {
-            return Ok(AgentReply::Refused(RefusalReason::OtherStream));
+        let Outcome { has_changed, reply } = step(&mut self.state);
+        if has_changed {
+            self.save()?;
         }
-        if policy.oracle.is_some_and(|oracle: OracleKind| oracle != question.oracle) {
-            return Ok(AgentReply::Refused(RefusalReason::OtherOracle));
-        }
-        let timestamp = policy.ticks.timestamp(now.wall).ok_or(AgentError::BeforeEpoch)?;
-        self.state.look_at(now);
-        let State { policy, device, last, draws, sequence, .. } = &mut self.state;
-        // Before anything is spent: without a token the report would not be counted.
-        let stream = StreamTag::of(stream);
-        if policy.issuer.is_some() && !draws.iter().any(|draw| draw.token(stream, question.timestamp).is_some()) {
-            return Ok(AgentReply::Refused(RefusalReason::NoToken));
-        }
-        if let Some((answered, report)) = last
-            && answered == question
-            && question.timestamp == timestamp
-        {
-            return Ok(AgentReply::Report(report.clone()));
-        }
-        let answered = match sequence {
-            None => device.answer(timestamp, question, value, random),
-            Some(sequence) => {
-                sequence.gather(timestamp, value);
-                let SequenceState { rule, memory, open } = sequence;
-                let symbols = || open.take().map(|open| open.symbols);
-                device.answer_sequence(timestamp, question, rule, memory, symbols, random)
-            }
-        };
-        match answered {
-            Ok(report) => {
-                *last = Some((question.clone(), report.clone()));
-                self.save()?;
-                Ok(AgentReply::Report(report))
-            }
-            Err(refused) => match refused.reason() {
-                Ok(reason) => Ok(AgentReply::Refused(reason)),
-                Err(error) => {
-                    // The spend is saved all the same, so that later answers do not depend on this value.
-                    self.save()?;
-                    Err(match error {
-                        OracleError::Entropy(error) => AgentError::Entropy(error),
-                        error => AgentError::Value(error),
-                    })
-                }
-            },
-        }
+        reply
     }
 
     /// Saves the state. After a failure the agent stops, because the disk may be ahead of the memory.
     fn save(&mut self) -> Result<(), AgentError> {
-        let contents = contents_of(&self.state).map_err(|error| io::Error::other(error.to_string()));
+        let contents = self.state.contents().map_err(|error| io::Error::other(error.to_string()));
         let saved = contents.and_then(|contents| disk::replace(&mut self.disk, &self.file, &contents));
         self.stopped = saved.is_err();
         saved.map_err(AgentError::Disk)
     }
-}
-
-/// Whether the owner consents to a change of policy.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Consent {
-    None,
-    OfTheOwner,
-}
-
-/// The state found on disk.
-enum Loaded {
-    Nothing,
-    Whole(Box<State>),
-    /// An unreliable state. If readable, it still gives the promised policy and a lower bound of the time.
-    Untrusted(Damaged, Option<Box<State>>),
-}
-
-fn load(disk: &impl Disk, file: &str, witness: &[u8]) -> Result<Loaded, AgentError> {
-    let contents = match disk::read(disk, file) {
-        Ok(None) => return Ok(Loaded::Nothing),
-        Ok(Some(contents)) => contents,
-        // The file may be intact: do not replace it.
-        Err(Damaged::Unreadable(error)) => return Err(AgentError::Disk(error)),
-        Err(Damaged::Copy { contents }) => {
-            let state = parse(&contents);
-            return Ok(Loaded::Untrusted(Damaged::Copy { contents }, state));
-        }
-        Err(damage) => return Ok(Loaded::Untrusted(damage, None)),
-    };
-    Ok(match parse(&contents) {
-        Some(state) if state.witness == witness => Loaded::Whole(state),
-        Some(state) => Loaded::Untrusted(Damaged::Copy { contents }, Some(state)),
-        None => Loaded::Untrusted(Damaged::Foreign, None),
-    })
-}
-
-fn contents_of(state: &State) -> postcard::Result<Vec<u8>> {
-    let mut contents = postcard::to_allocvec(state)?;
-    if let Some(issuer) = state.policy.issuer {
-        contents.extend_from_slice(TOKENS);
-        contents = postcard::to_extend(&SavedTokens { issuer, draws: Cow::Borrowed(&state.draws) }, contents)?;
-    }
-    let (Some(policy), Some(SequenceState { memory, .. })) = (&state.policy.sequence, &state.sequence) else {
-        return Ok(contents);
-    };
-    postcard::to_extend(&SavedSequence { policy: Cow::Borrowed(policy), memory: Cow::Borrowed(memory) }, contents)
-}
-
-fn parse(contents: &[u8]) -> Option<Box<State>> {
-    let (mut state, mut rest): (State, &[u8]) = postcard::take_from_bytes(contents).ok()?;
-    if let Some(tokens) = rest.strip_prefix(TOKENS) {
-        let (SavedTokens { issuer, draws }, after) = postcard::take_from_bytes(tokens).ok()?;
-        if draws.len() > 2 || !draws.iter().all(Draw::is_possible) {
-            return None;
-        }
-        (state.policy.issuer, state.draws, rest) = (Some(issuer), draws.into_owned(), after);
-    }
-    if !rest.is_empty() {
-        let (SavedSequence { policy, memory }, []) = postcard::take_from_bytes(rest).ok()? else { return None };
-        let rule = SequenceRule::new(&policy).ok().filter(|rule| memory.fits(rule))?;
-        state.policy.sequence = Some(policy.into_owned());
-        state.sequence = Some(SequenceState { rule, memory: memory.into_owned(), open: None });
-    }
-    // An inconsistent state was not written by an agent.
-    let fits =
-        state.device.policy() == &state.policy.protects && state.device.slot() == state.policy.slot_of(&state.identity);
-    fits.then(|| Box::new(state))
 }

@@ -214,6 +214,11 @@ impl Device {
         let _ = self.ledger.carry_to(now);
     }
 
+    /// Moves all spends later, by timestamps in which no time is known to have passed.
+    pub(crate) fn delay(&mut self, by: u64) {
+        self.ledger.delay(by);
+    }
+
     /// Answers a question if the policy allows it: with a new report, or with the identical report for the last
     /// question. `now` is from the device's own clock, never from the collector.
     ///

@@ -161,11 +161,7 @@ pub fn replace(disk: &mut impl Disk, name: &str, contents: &[u8]) -> io::Result<
     let mut body = Vec::with_capacity(contents.len() + 8);
     body.extend_from_slice(&id.0.to_le_bytes());
     body.extend_from_slice(contents);
-    let mut bytes = Vec::with_capacity(body.len() + 48);
-    bytes.extend_from_slice(MAGIC);
-    bytes.extend_from_slice(&Sha256::digest(&body));
-    bytes.extend_from_slice(&body);
-    disk.append(&draft, &bytes)?;
+    disk.append(&draft, &enclose(MAGIC, &body))?;
     disk.sync(&draft)?;
     disk.rename(&draft, name)?;
     disk.sync_names()
@@ -177,14 +173,24 @@ pub fn replace(disk: &mut impl Disk, name: &str, contents: &[u8]) -> io::Result<
 /// If the file is damaged, or a copy: a copy may be an old state.
 pub fn read(disk: &impl Disk, name: &str) -> Result<Option<Vec<u8>>, Damaged> {
     let Some((bytes, id)) = disk.read(name)? else { return Ok(None) };
-    let Some((head, body)) = bytes.split_at_checked(MAGIC.len() + 32) else { return Err(Damaged::Foreign) };
-    let Some(checksum) = head.strip_prefix(MAGIC) else { return Err(Damaged::Foreign) };
-    if Sha256::digest(body)[..] != *checksum {
-        return Err(Damaged::Checksum);
-    }
-    let Some((written, contents)) = body.split_first_chunk() else { return Err(Damaged::Foreign) };
+    let Some((written, contents)) = body_of(MAGIC, &bytes)?.split_first_chunk() else { return Err(Damaged::Foreign) };
     if u64::from_le_bytes(*written) != id.0 {
         return Err(Damaged::Copy { contents: contents.to_vec() });
     }
     Ok(Some(contents.to_vec()))
+}
+
+/// Puts a heading and a checksum before a body.
+pub(crate) fn enclose(magic: &[u8; 16], body: &[u8]) -> Vec<u8> {
+    [magic.as_slice(), &Sha256::digest(body), body].concat()
+}
+
+/// The body, if heading and checksum are right.
+pub(crate) fn body_of<'a>(magic: &[u8; 16], bytes: &'a [u8]) -> Result<&'a [u8], Damaged> {
+    let Some((head, body)) = bytes.split_at_checked(magic.len() + 32) else { return Err(Damaged::Foreign) };
+    let Some(checksum) = head.strip_prefix(magic) else { return Err(Damaged::Foreign) };
+    if Sha256::digest(body)[..] != *checksum {
+        return Err(Damaged::Checksum);
+    }
+    Ok(body)
 }

@@ -12,12 +12,15 @@
 //! | [`sequence`] | sequences that a device releases symbol by symbol, or in batches |
 //! | [`credential`] | credentials of devices, and the tokens that they draw |
 //! | [`clock`] | the device's own time |
+//! | [`staged`] | an agent for platforms that save asynchronously |
+//! | [`absence`] | what a device believes of the time while it was away |
 //! | [`disk`] | atomic, checksummed state files |
 //! | [`wire`] | wire formats of reports |
 //! | [`api`] | other messages between device and collector |
 //! | `client` | HTTP client of a collector (feature `http`) |
 //! | `simulation` | a simulated disk that crashes, for tests (feature `simulation`) |
 
+pub mod absence;
 mod agent;
 pub mod api;
 #[cfg(feature = "http")]
@@ -33,6 +36,9 @@ pub mod sequence;
 #[cfg(feature = "simulation")]
 pub mod simulation;
 mod slot;
+pub mod staged;
+mod state;
+mod steps;
 pub mod wire;
 
 pub use agent::{Agent, AgentError, AgentReply, Beginning};

@@ -27,6 +27,10 @@ pub enum RefusalReason {
     NoChannel,
     /// The stream counts reports with tokens only, and the device has not drawn one for this timestamp.
     NoToken,
+    /// The device was away, and there is no [signed time](crate::absence) that says for how long. Nothing was spent.
+    NoTime,
+    /// The owner's consent about [absences](crate::absence) has ended.
+    ConsentOver,
 }
 
 impl RefusalReason {
@@ -43,6 +47,8 @@ impl RefusalReason {
             Self::Budget => "budget",
             Self::NoChannel => "no_channel",
             Self::NoToken => "no_token",
+            Self::NoTime => "no_time",
+            Self::ConsentOver => "consent_over",
         }
     }
 }

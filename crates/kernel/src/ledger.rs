@@ -222,6 +222,20 @@ impl Ledger {
         Ok(())
     }
 
+    /// Moves the clock and all spends later by so many timestamps. Call it when the holder's clock has gone ahead by
+    /// more time than is known to have passed: the excess then refunds nothing. Without a clock, nothing changes.
+    pub fn delay(&mut self, by: u64) {
+        let Some(clock) = &mut self.clock else { return };
+        let Some(later) = clock.checked_add(by) else {
+            // Beyond the last timestamp: all spends count as made there.
+            *clock = u64::MAX;
+            self.spends = Epsilon::from_units(self.spent).map(|all| (u64::MAX, all)).into_iter().collect();
+            return;
+        };
+        *clock = later;
+        self.spends.iter_mut().for_each(|(timestamp, _)| *timestamp += by);
+    }
+
     #[inline]
     fn check_time(&self, timestamp: u64) -> Result<(), Refusal> {
         match self.clock {

@@ -39,11 +39,17 @@ pub mod noisy_max {}
 #[doc = include_str!("../proofs/noisy_scalar.md")]
 pub mod noisy_scalar {}
 
+#[doc = include_str!("../proofs/piecewise.md")]
+pub mod piecewise {}
+
 #[doc = include_str!("../proofs/randomised_bucket.md")]
 pub mod randomised_bucket {}
 
 #[doc = include_str!("../proofs/sampled_histogram.md")]
 pub mod sampled_histogram {}
+
+#[doc = include_str!("../proofs/sequence_classes.md")]
+pub mod sequence_classes {}
 
 #[doc = include_str!("../proofs/symbol_channel.md")]
 pub mod symbol_channel {}

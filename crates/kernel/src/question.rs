@@ -78,6 +78,8 @@ pub enum View {
         /// How many symbols, at least one.
         length: u32,
     },
+    /// The mean of numbers. The domain is a grid: value 0 is its lowest point, and points are equally far apart.
+    Mean,
 }
 
 /// A question to the devices of a cohort: which of these values or ranges do you hold?
@@ -113,16 +115,22 @@ pub enum QuestionError {
     /// Ranges that do not begin at 0, are out of order, or lie outside the domain.
     #[error("ranges must begin at 0 and ascend within the domain 0..{domain}")]
     Ranges { domain: u32 },
+    /// An oracle of frequencies for a mean, or that of means for frequencies.
+    #[error("{oracle} does not answer this view: means take piecewise, and other views one of the others")]
+    Form { oracle: OracleKind },
     /// No symbols, or more sequences than a domain can have.
     #[error("{length} symbols from a domain of {domain} do not have 1..={} sequences", crate::MAX_DOMAIN)]
     Length { length: u32, domain: u32 },
 }
 
 impl Question {
-    /// The oracle that answers the question, with one value for each cell of the view.
+    /// The oracle that answers the question, with one value for each cell of the view, or for each point of the grid.
     pub fn oracle(&self) -> Result<Oracle, QuestionError> {
         if self.cohort.slots() > SLOTS {
             return Err(QuestionError::Cohort { given: self.cohort.slots() });
+        }
+        if (self.view == View::Mean) != (self.oracle == OracleKind::Piecewise) {
+            return Err(QuestionError::Form { oracle: self.oracle });
         }
         if let View::Ranges(starts) = &self.view {
             let ascending = starts.windows(2).all(|pair| pair[0] < pair[1]);
@@ -143,16 +151,21 @@ impl Question {
     /// The number of possible answers.
     pub fn cells(&self) -> u32 {
         match &self.view {
-            View::Values => self.domain,
+            View::Values | View::Mean => self.domain,
             View::Ranges(starts) => u32::try_from(starts.len()).unwrap_or(u32::MAX),
             View::Sequence { length } => self.domain.saturating_pow(*length),
         }
     }
 
+    /// The number of estimates that the answers lead to: a frequency for each cell, or one mean.
+    pub fn estimates(&self) -> u32 {
+        if self.view == View::Mean { 1 } else { self.cells() }
+    }
+
     /// The true answer for a value of the domain, or for the number of a sequence.
     pub fn cell_of(&self, value: u32) -> u32 {
         match &self.view {
-            View::Values | View::Sequence { .. } => value,
+            View::Values | View::Sequence { .. } | View::Mean => value,
             #[allow(clippy::cast_possible_truncation)] // at most the number of ranges, a u32
             View::Ranges(starts) => (starts.partition_point(|start| *start <= value).max(1) - 1) as u32,
         }
@@ -219,6 +232,19 @@ mod tests {
         for length in [0, 8, 100, u32::MAX] {
             assert_eq!(oracle(length), Err(QuestionError::Length { length, domain: 10 }));
         }
+    }
+
+    #[test]
+    fn means_take_the_oracle_of_means_and_nothing_else_does() {
+        let mean = Question { oracle: OracleKind::Piecewise, ..question(Cohort::Everyone, View::Mean) };
+        assert_eq!(mean.oracle().map(|oracle| oracle.domain()), Ok(10));
+        assert_eq!((mean.cells(), mean.estimates(), mean.cell_of(7)), (10, 1, 7));
+        let values = question(Cohort::Everyone, View::Values);
+        assert_eq!(values.estimates(), 10);
+        let wrong = Question { oracle: OracleKind::Grr, ..mean };
+        assert_eq!(wrong.oracle().err(), Some(QuestionError::Form { oracle: OracleKind::Grr }));
+        let wrong = Question { oracle: OracleKind::Piecewise, ..values };
+        assert_eq!(wrong.oracle().err(), Some(QuestionError::Form { oracle: OracleKind::Piecewise }));
     }
 
     #[test]

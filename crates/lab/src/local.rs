@@ -14,7 +14,9 @@ use tidegate_kernel::simulation::{SimulationError, estimate_of, multinomial, sam
 use tidegate_kernel::{Cohort, Epsilon, Question, Randomness, SLOTS, SeededRandom, View, Window};
 
 use crate::central::{Members, classes_and_members, domain_of, drive};
-use crate::experiment::{CountOutcome, OnCounts, RunError, Setting, Subject, TrialSettings};
+use crate::experiment::{
+    CountOutcome, MeanOutcome, NumberOutcome, OnCounts, RunError, Setting, Subject, TrialSettings,
+};
 use crate::stream::CountStream;
 use crate::subjects::listed;
 
@@ -151,7 +153,7 @@ impl Users for Crowd {
     fn ask(&mut self, question: &Question, random: &mut SeededRandom) -> Result<Option<Estimate>, RunError> {
         let values = self.sample(question.cohort, random).map_err(RunError::failed)?;
         let cells = match question.view {
-            View::Values => values,
+            View::Values | View::Mean => values,
             View::Sequence { .. } => return Err(RunError::failed("a crowd has no sequences")),
             View::Ranges(_) => {
                 let mut cells = vec![0; question.cells() as usize];
@@ -310,12 +312,30 @@ pub(crate) fn run_local(
                 outcome.push(Histogram { frequencies: frequencies.to_vec(), variances: variances.to_vec() });
                 outcome.trees.push(tree);
             }
-            // No local mechanism publishes one.
+            // A stream of counts has no numbers to average.
             Statistic::Number(_) | Statistic::Symbol(_) => {}
         }
     })?;
     outcome.bytes = users.bytes();
     Ok(outcome)
+}
+
+/// Drives a mechanism for means through a whole stream, answered by a [`Crowd`].
+fn run_means(
+    mut mechanism: Local,
+    mut users: Crowd,
+    stream: &CountStream,
+    mut smooth: impl FnMut(Release) -> Release,
+    random: &mut SeededRandom,
+) -> Result<MeanOutcome, RunError> {
+    let (mut values, mut variances, mut reports) = (Vec::new(), Vec::new(), 0);
+    run_stream(&mut mechanism, stream, &mut users, random, |release| {
+        let release = smooth(release);
+        reports += release.reports;
+        values.extend(release.statistic.number().map(|number| number.value));
+        variances.extend(release.statistic.number().map(|number| number.variance));
+    })?;
+    Ok(MeanOutcome { released: NumberOutcome { values, variances }, reports, bytes: users.bytes() })
 }
 
 /// A local mechanism, answered by a [`Crowd`].
@@ -366,6 +386,19 @@ impl OnCounts for LocalSubject {
         let mechanism = Local::new(self.0, local).map_err(RunError::unsupported)?;
         let users = Crowd::new(local.population.get(), random)?;
         run_local(mechanism, users, stream, settings.smoothing(), random)
+    }
+
+    fn run_mean(
+        &self,
+        stream: &CountStream,
+        settings: &TrialSettings,
+        random: &mut SeededRandom,
+    ) -> Result<MeanOutcome, RunError> {
+        let truth = stream.means().ok_or_else(|| RunError::unsupported("nobody has a mean"))?;
+        let local = LocalSettings { numbers: Some(*truth.grid()), ..local_settings(stream, settings) };
+        let mechanism = Local::new(self.0, local).map_err(RunError::unsupported)?;
+        let users = Crowd::new(local.population.get(), random)?;
+        run_means(mechanism, users, stream, settings.smoothing(), random)
     }
 }
 

@@ -8,6 +8,8 @@
 //!
 //! [`paper_crr_not_private`] is a published mechanism that is not private. It is here only to show why.
 
+pub mod adaptive;
+pub mod identify;
 pub mod noise;
 
 use std::error::Error;
@@ -25,8 +27,9 @@ use tidegate::sequence::channel::{Channel, Parts};
 use tidegate::sequence::crr::{self, Crr, CrrError, Guarantee};
 use tidegate::sequence::distance::Distance;
 use tidegate::sequence::model::{Background, Model, Order, Smoothing};
+use tidegate::sequence::support;
 use tidegate::spec::SequenceMachine;
-use tidegate_kernel::primitives::{ChannelLimits, ChannelParts, SymbolBatch, SymbolChannel};
+use tidegate_kernel::primitives::{ChannelLimits, MAX_CHANNEL_EPSILON, SymbolBatch, SymbolChannel};
 use tidegate_kernel::{Epsilon, Ledger, SeededRandom, Window};
 
 use crate::draw::unit;
@@ -269,9 +272,12 @@ pub(crate) fn longest_part(domain: u32) -> Option<u32> {
     (2..u64::BITS).take_while(fits).last()
 }
 
+/// How many likely batches are told apart where there are too many to tell all apart.
+pub const SUPPORT: u32 = 512;
+
 /// The settings of batches of some symbols, from those of a single one, each worth its epsilon. Batches with too many
-/// sequences are divided into the longest parts for which there is a channel; where those would be single symbols, the
-/// mechanism refuses.
+/// sequences are divided into the longest parts for which there is a channel over all sequences. Where those would be
+/// single symbols, only the [likeliest](SUPPORT) are told apart, in parts of at most [`MAX_CHANNEL_EPSILON`].
 pub fn batched_settings(
     domain: u32,
     length: u32,
@@ -280,7 +286,17 @@ pub fn batched_settings(
     let too_much = || format!("epsilon {} for each of {length} symbols is more than can be counted", step.epsilon);
     let epsilon = step.epsilon.checked_mul(u64::from(length)).ok_or_else(|| RunError::unsupported(too_much()))?;
     let batch = crr::CrrSettings { epsilon, budget: epsilon, ..step.clone() };
-    Ok(batched::BatchedSettings { batch, length, part: longest_part(domain) })
+    let of_all = longest_part(domain);
+    let within = (1..length)
+        .rev()
+        .find(|part| step.epsilon.checked_mul(u64::from(*part)).is_some_and(|epsilon| epsilon <= MAX_CHANNEL_EPSILON));
+    Ok(match of_all {
+        Some(part) => batched::BatchedSettings { batch, length, part: Some(part), support: None },
+        None => {
+            let part = within.filter(|_| epsilon > MAX_CHANNEL_EPSILON);
+            batched::BatchedSettings { batch, length, part, support: Some(SUPPORT) }
+        }
+    })
 }
 
 fn with_batches(
@@ -314,22 +330,29 @@ fn last_batch(
     let mut answers = Vec::with_capacity(symbols.len());
     for (timestamp, symbols) in (0..).zip(symbols.chunks(part)) {
         let length = u32::try_from(symbols.len())?;
-        let batched::BatchedSettings { batch, .. } = batched_settings(domain, length, step)?;
+        let batched::BatchedSettings { batch, support, .. } = batched_settings(domain, length, step)?;
+        let limits = ChannelLimits::new(batch.epsilon)?;
+        let mut ledger = Ledger::new(limits.loss(), Window::EVENT);
+        if let Some(support) = support {
+            let (epsilon, effort) = (batch.epsilon, batch.effort);
+            let over = support::channel(model, &belief, length, support, epsilon, &batch.distance, effort)?;
+            let mut gathered = SymbolBatch::wide(domain, &[length])?;
+            symbols.iter().try_for_each(|symbol| gathered.push(*symbol))?;
+            let kernel = SymbolChannel::new(&limits, over.channel().kernel_parts())?;
+            for sealed in gathered.seal_sequences(ledger.account(), timestamp)? {
+                let permit = ledger.spend(timestamp, limits.loss())?;
+                let class = over.classes().classify(&sealed)?;
+                let output = kernel.answer(permit, &class, random)?.into_value();
+                over.release(model, &mut belief, output)?;
+                answers.extend(over.answers(output).unwrap_or_default());
+            }
+            continue;
+        }
         let sequences = belief.sequences(model, length)?;
         let channel = batched::channel(&sequences, domain, length, batch.epsilon, &batch.distance, batch.effort)?;
         let mut gathered = SymbolBatch::new(domain, &[length])?;
         symbols.iter().try_for_each(|symbol| gathered.push(*symbol))?;
-        let limits = ChannelLimits::new(batch.epsilon)?;
-        let kernel = SymbolChannel::new(
-            &limits,
-            ChannelParts {
-                outputs: channel.outputs(),
-                rows: channel.rows(),
-                mixtures: channel.mixtures(),
-                mixture_of: channel.mixture_of(),
-            },
-        )?;
-        let mut ledger = Ledger::new(limits.loss(), Window::EVENT);
+        let kernel = SymbolChannel::new(&limits, channel.kernel_parts())?;
         for sealed in gathered.seal(ledger.account(), timestamp)? {
             let permit = ledger.spend(timestamp, limits.loss())?;
             let number = kernel.answer(permit, &sealed, random)?.into_value();

@@ -10,8 +10,8 @@ use tidegate::names::UnknownName;
 use tidegate_kernel::SeededRandom;
 
 use crate::experiment::{
-    CountOutcome, NumberOutcome, OnCounts, OnNumbers, OnSymbols, RunError, Setting, Subject, SymbolOutcome,
-    TrialSettings,
+    CountOutcome, MeanOutcome, NumberOutcome, OnCounts, OnNumbers, OnSymbols, RunError, Setting, Subject,
+    SymbolOutcome, TrialSettings,
 };
 use crate::stream::{CountStream, DataStream, NumberStream, StreamKind, SymbolStream, as_float};
 use crate::{central, local, scalar, sequence};
@@ -62,6 +62,12 @@ impl OnCounts for Constant {
             reports: 0,
             bytes: 0,
         })
+    }
+
+    fn run_mean(&self, stream: &CountStream, _: &TrialSettings, _: &mut SeededRandom) -> Result<MeanOutcome, RunError> {
+        let middle = as_float(stream.domain() as u64 - 1) / 2.0;
+        let released = NumberOutcome { values: vec![middle; stream.length()], variances: Vec::new() };
+        Ok(MeanOutcome { released, reports: 0, bytes: 0 })
     }
 }
 

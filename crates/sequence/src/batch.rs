@@ -1,6 +1,8 @@
-//! Channels over whole sequences of symbols, for batches.
+//! Channels over whole sequences of symbols, for batches. All sequences are told apart; where they are too many, see
+//! [`support`](crate::support).
 
 use tidegate_kernel::Epsilon;
+use tidegate_kernel::primitives::ClassesError;
 #[cfg(doc)]
 use tidegate_kernel::primitives::SymbolBatch;
 
@@ -9,6 +11,7 @@ use crate::channel::{Channel, ChannelMatrixError};
 use crate::clusters::best_clusters;
 use crate::distance::Distance;
 use crate::effort::{self, Effort};
+use crate::model::ModelError;
 
 /// Maximum number of sequences for the optimal channel, with [`Effort::Thorough`] (feature `programme`).
 pub const PROGRAMME_LIMIT: u64 = 256;
@@ -33,14 +36,25 @@ pub enum BatchChannelError {
     /// No channel for the belief.
     #[error(transparent)]
     Channel(#[from] ChannelMatrixError),
+    #[error("a support of {given} sequences is outside 1..={}", crate::support::MAX_SUPPORT)]
+    Support { given: u32 },
+    /// The belief is of another model.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// Classes of sequences that the kernel rejects.
+    #[error(transparent)]
+    Classes(#[from] ClassesError),
 }
 
 /// Advice about too many sequences; `longest` is the length of which there are few enough.
 fn advice(longest: u32) -> String {
     match longest {
-        0 => "one symbol is too many already: merge values of the domain, or release symbols one by one with crr"
+        0 => "one symbol is too many already: tell only the likeliest sequences apart (support), or release symbols \
+              one by one with crr"
             .to_owned(),
-        longest => format!("release batches, or divide them into parts, of at most {longest}"),
+        longest => format!(
+            "tell only the likeliest sequences apart (support), or divide batches into parts of at most {longest}"
+        ),
     }
 }
 
@@ -168,6 +182,17 @@ pub fn channel(
     let representative =
         |members: &[(u32, f64)], mass: f64| sequences.representative(members, mass, shares.independent);
     let clustered = best_clusters(&belief, &shares, between, |answer| sequences.mean(answer), representative)?;
+    Ok(improved(clustered, &belief, &shares, between, effort)?)
+}
+
+/// Improves a channel of clusters by linear programme, where the effort allows it.
+pub(crate) fn improved(
+    clustered: Channel,
+    belief: &[f64],
+    shares: &Shares,
+    between: impl Fn(u32, u32) -> f64,
+    effort: Effort,
+) -> Result<Channel, ChannelMatrixError> {
     #[cfg(feature = "programme")]
     if effort == Effort::Thorough && belief.len() as u64 <= PROGRAMME_LIMIT {
         use crate::programme::{cheaper, own_cells, solve};
@@ -178,8 +203,10 @@ pub fn channel(
             likeliest.into_iter().chain(clustered.outputs().iter().map(|(output, _)| *output)).collect();
         outputs.sort_unstable();
         outputs.dedup();
-        let solved = solve(&belief, &own_cells(&belief), outputs, &shares, between);
-        return Ok(cheaper(clustered, solved, &belief, between)?);
+        let solved = solve(belief, &own_cells(belief), outputs, shares, &between);
+        return cheaper(clustered, solved, belief, between);
     }
+    #[cfg(not(feature = "programme"))]
+    let _ = (belief, shares, between, effort);
     Ok(clustered)
 }

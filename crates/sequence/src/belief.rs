@@ -1,8 +1,10 @@
 //! [`Belief`]: the distribution of the present symbol given all releases.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
-use crate::channel::{Channel, ChannelMatrixError};
+use crate::channel::{Channel, ChannelMatrixError, SUM_TOLERANCE};
 use crate::model::{Model, ModelError, Order, VERSION, check_distribution};
 
 /// Posterior of the present symbol for an observer who knows the model and all releases: the forward algorithm of a
@@ -12,14 +14,16 @@ use crate::model::{Model, ModelError, Order, VERSION, check_distribution};
 /// nothing underflows. A symbol whose probability underflows counts as impossible, which is harmless: channels treat
 /// impossible symbols like rare ones.
 ///
-/// A step costs O(entries of the model), at order 2 plus O(d²).
+/// A step costs O(entries of the model + d), at either order: at order 2, only pairs with a row of their own need a
+/// weight of their own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "SavedBelief")]
 pub struct Belief {
     version: u16,
     /// Distribution of the present symbol.
     present: Vec<f64>,
-    /// At order 2, from the second symbol on: distribution of the previous and the present symbol.
+    /// At order 2, from the second symbol on: weights of the model's pairs of previous and present symbol. In version
+    /// 1, those of all pairs.
     pairs: Option<Vec<f64>>,
     log_probability: f64,
     released: u64,
@@ -37,22 +41,36 @@ struct SavedBelief {
     released: u64,
 }
 
+/// Version of a belief with the weights of a model's pairs.
+const PAIRS_VERSION: u16 = 2;
+
 impl TryFrom<SavedBelief> for Belief {
     type Error = ModelError;
 
     fn try_from(saved: SavedBelief) -> Result<Self, ModelError> {
         let SavedBelief { version, present, pairs, log_probability, released } = saved;
-        if version != VERSION {
-            return Err(ModelError::Version { what: "belief", given: version });
+        let what = "the belief in pairs, row";
+        match (version, &pairs) {
+            (VERSION, None) => {}
+            (VERSION, Some(pairs)) => {
+                let (given, expected) = (pairs.len(), present.len() * present.len());
+                if given != expected {
+                    return Err(ModelError::Length { what: "the belief in pairs", given, expected });
+                }
+                check_distribution(pairs.iter().copied(), what, 0)?;
+            }
+            (PAIRS_VERSION, Some(pairs)) => {
+                if let Some(&given) = pairs.iter().find(|weight| !(0.0..=1.0 + SUM_TOLERANCE).contains(*weight)) {
+                    return Err(ModelError::Probability { what, row: 0, given });
+                }
+                let given: f64 = pairs.iter().sum();
+                if given > 1.0 + SUM_TOLERANCE {
+                    return Err(ModelError::Sum { what, row: 0, given });
+                }
+            }
+            (given, _) => return Err(ModelError::Version { what: "belief", given }),
         }
         check_distribution(present.iter().copied(), "the belief, row", 0)?;
-        if let Some(pairs) = &pairs {
-            let (given, expected) = (pairs.len(), present.len() * present.len());
-            if given != expected {
-                return Err(ModelError::Length { what: "the belief in pairs", given, expected });
-            }
-            check_distribution(pairs.iter().copied(), "the belief in pairs, row", 0)?;
-        }
         if log_probability.is_nan() || log_probability > 0.0 {
             return Err(ModelError::Probability { what: "the belief, row", row: 0, given: log_probability });
         }
@@ -87,7 +105,12 @@ impl Belief {
     pub fn fits(&self, model: &Model) -> bool {
         let pairs = match model.order() {
             Order::One => self.pairs.is_none(),
-            Order::Two => self.pairs.is_some() || *self == Self::new(model),
+            Order::Two => match &self.pairs {
+                None => *self == Self::new(model),
+                // All pairs, in version 1.
+                Some(_) if self.version == VERSION => true,
+                Some(pairs) => model.known_pairs().is_some_and(|known| known.len() == pairs.len()),
+            },
         };
         self.present.len() == model.prior().len() && pairs
     }
@@ -100,6 +123,14 @@ impl Belief {
     /// Updates with the release of `output` through `channel`, and moves to the next symbol. Returns the probability of
     /// that output.
     pub fn release(&mut self, model: &Model, channel: &Channel, output: u32) -> Result<f64, ModelError> {
+        let probability = self.observe(model, channel, output)?;
+        self.advance(model);
+        Ok(probability)
+    }
+
+    /// Updates with the release of `output` about the present symbol, and stays there: for several releases about one
+    /// symbol. Returns the probability of that output.
+    pub fn observe(&mut self, model: &Model, channel: &Channel, output: u32) -> Result<f64, ModelError> {
         self.check(model)?;
         if channel.domain() != self.present.len() {
             let (given, expected) = (self.present.len(), channel.domain());
@@ -115,15 +146,101 @@ impl Belief {
         }
         self.log_probability += probability.ln();
         self.released += 1;
-        let size = self.present.len();
-        if let Some(pairs) = &mut self.pairs {
-            for (position, weight) in pairs.iter_mut().enumerate() {
-                *weight *= likelihood(position % size) / probability;
+        self.weigh_pairs(model, |symbol| likelihood(symbol) / probability);
+        self.present = posterior.into_iter().map(|weight| weight / probability).collect();
+        Ok(probability)
+    }
+
+    /// Weights of the model's pairs, from either version.
+    fn known<'a>(&'a self, model: &Model) -> Option<Cow<'a, [f64]>> {
+        let (weights, known) = (self.pairs.as_ref()?, model.known_pairs()?);
+        #[allow(clippy::cast_possible_truncation)] // positions in a vector
+        let of_all = || known.iter().map(|pair| weights[*pair as usize]).collect();
+        Some(if self.version == VERSION { Cow::Owned(of_all()) } else { Cow::Borrowed(weights) })
+    }
+
+    /// Multiplies the weight of each pair by a function of the present symbol.
+    #[allow(clippy::cast_possible_truncation)] // symbols
+    fn weigh_pairs(&mut self, model: &Model, likelihood: impl Fn(usize) -> f64) {
+        let Some(known) = self.known(model) else { return };
+        let domain = u64::from(model.domain());
+        let pairs = model.known_pairs().unwrap_or_default().iter().zip(known.iter());
+        self.pairs = Some(pairs.map(|(pair, weight)| weight * likelihood((pair % domain) as usize)).collect());
+        self.version = PAIRS_VERSION;
+    }
+
+    /// Multiplies the belief by a function of the present symbol; returns the sum, by which it is divided again.
+    pub(crate) fn weigh(&mut self, model: &Model, likelihood: &[f64]) -> Result<f64, ModelError> {
+        self.check(model)?;
+        let mut present: Vec<f64> = self.present.iter().zip(likelihood).map(|(weight, share)| weight * share).collect();
+        let sum: f64 = present.iter().sum();
+        if sum > 0.0 {
+            present.iter_mut().for_each(|weight| *weight /= sum);
+            self.weigh_pairs(model, |symbol| likelihood[symbol] / sum);
+            self.present = present;
+        }
+        Ok(sum)
+    }
+
+    /// Adds a weight to the last symbols of each sequence, and takes what remains for the belief after a release of
+    /// this probability.
+    #[allow(clippy::cast_possible_truncation)] // positions in a vector
+    pub(crate) fn correct<'a>(
+        &mut self,
+        model: &Model,
+        share: f64,
+        sequences: impl Iterator<Item = (&'a [u32], f64)>,
+        (before, output): (&Self, u32),
+    ) -> Result<f64, ModelError> {
+        let mut present: Vec<f64> = self.present.iter().map(|weight| weight * share).collect();
+        let mut pairs = self.known(model).map(|known| known.iter().map(|weight| weight * share).collect::<Vec<f64>>());
+        for (symbols, weight) in sequences {
+            let [.., last] = symbols else { continue };
+            present[*last as usize] += weight;
+            if let (Some(pairs), Some(known), [.., one, last]) = (&mut pairs, model.known_pairs(), symbols)
+                && let Ok(at) = known.binary_search(&(u64::from(*one) * u64::from(model.domain()) + u64::from(*last)))
+            {
+                pairs[at] += weight;
             }
         }
-        self.present = posterior.into_iter().map(|weight| weight / probability).collect();
+        // Rounding may leave a negative remainder.
+        present.iter_mut().for_each(|weight| *weight = weight.max(0.0));
+        let probability: f64 = present.iter().sum();
+        if probability <= 0.0 || probability.is_nan() {
+            return Err(ModelError::Impossible { given: output });
+        }
+        present.iter_mut().for_each(|weight| *weight /= probability);
+        self.present = present;
+        if let Some(pairs) = pairs {
+            self.pairs = Some(pairs.into_iter().map(|weight| weight.max(0.0) / probability).collect());
+            self.version = PAIRS_VERSION;
+        }
+        self.log_probability = before.log_probability + probability.min(1.0).ln();
+        self.released = before.released + 1;
         self.advance(model);
         Ok(probability)
+    }
+
+    /// Contexts of the next symbol for each present one: shares of its belief by the symbol before. Only pairs with a
+    /// row of their own matter.
+    #[allow(clippy::cast_possible_truncation)] // symbols
+    pub(crate) fn contexts(&self, model: &Model, present: u32) -> Vec<(f64, Option<u32>)> {
+        let total = self.present[present as usize];
+        let Some(known) = self.known(model).filter(|_| total > 0.0) else { return vec![(1.0, None)] };
+        let domain = u64::from(model.domain());
+        let mut rest = 1.0;
+        let mut contexts = Vec::new();
+        for (pair, weight) in model.known_pairs().unwrap_or_default().iter().zip(known.iter()) {
+            if pair % domain == u64::from(present) && *weight > 0.0 {
+                contexts.push((weight / total, Some((pair / domain) as u32)));
+                rest -= weight / total;
+            }
+        }
+        // Rounding may leave a negative remainder.
+        if rest > 0.0 {
+            contexts.push((rest, None));
+        }
+        contexts
     }
 
     /// Joint belief about the next `length` symbols: one number for each sequence, `x_1 .. x_w` over `d` symbols at
@@ -165,13 +282,7 @@ impl Belief {
         if length > 1 {
             return vec![(1.0, Some((number / size % size) as u32), present)];
         }
-        let Some(pairs) = &self.pairs else { return vec![(1.0, None, present)] };
-        let total = self.present[present as usize];
-        let befores = (0_u32..).zip(pairs.iter().skip(present as usize).step_by(size));
-        befores
-            .filter(|(_, weight)| **weight > 0.0)
-            .map(|(before, weight)| (weight / total, Some(before), present))
-            .collect()
+        self.contexts(model, present).into_iter().map(|(share, before)| (share, before, present)).collect()
     }
 
     /// Updates with the release of `output` for the next `length` symbols, through a channel over
@@ -203,15 +314,19 @@ impl Belief {
         self.released += 1;
         let size = self.present.len();
         let mut present = vec![0.0; size];
-        let mut pairs = vec![0.0; if model.order() == Order::Two { size * size } else { 0 }];
+        let known = model.known_pairs();
+        let mut pairs = vec![0.0; known.map_or(0, <[u64]>::len)];
         for (number, weight) in posterior.iter().enumerate() {
             present[number % size] += weight / probability;
-            if let Some(pair) = pairs.get_mut(number % (size * size)) {
-                *pair += weight / probability;
+            let pair = (number % (size * size)) as u64;
+            if let Some(Ok(at)) = known.map(|known| known.binary_search(&pair)) {
+                pairs[at] += weight / probability;
             }
         }
         self.present = present;
-        self.pairs = (model.order() == Order::Two).then_some(pairs);
+        if known.is_some() {
+            (self.pairs, self.version) = (Some(pairs), PAIRS_VERSION);
+        }
         self.advance(model);
         Ok(probability)
     }
@@ -229,21 +344,17 @@ impl Belief {
 
     fn advance(&mut self, model: &Model) {
         let size = self.present.len();
-        let Some(mut joint) = model.carry_pairs(&self.present, self.pairs.as_deref()) else {
+        let Some((mut pairs, mut next)) = model.carry_pairs(&self.present, self.known(model).as_deref()) else {
             let mut next = vec![0.0; size];
             model.carry(&self.present, &mut next);
             normalise(&mut next);
             self.present = next;
             return;
         };
-        normalise(&mut joint);
-        let mut next = vec![0.0; size];
-        for row in joint.chunks_exact(size) {
-            next.iter_mut().zip(row).for_each(|(next, weight)| *next += weight);
-        }
+        let sum: f64 = next.iter().sum();
+        pairs.iter_mut().for_each(|weight| *weight /= sum);
         normalise(&mut next);
-        self.present = next;
-        self.pairs = Some(joint);
+        (self.present, self.pairs, self.version) = (next, Some(pairs), PAIRS_VERSION);
     }
 }
 

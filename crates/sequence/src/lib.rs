@@ -15,6 +15,7 @@
 //! | [`grid`] | channels for cells of a grid |
 //! | [`hamming`] | the optimal channel for the Hamming distance |
 //! | [`model`] | the prior and transitions of a stream |
+//! | [`support`] | channels over batches with too many sequences to tell all apart |
 //! | `programme` | channels by linear programming, nearer to the optimum (feature `programme`) |
 
 pub mod batch;
@@ -29,6 +30,7 @@ pub mod hamming;
 pub mod model;
 #[cfg(feature = "programme")]
 pub mod programme;
+pub mod support;
 
 /// Compiles and runs the README's example.
 #[cfg(doctest)]

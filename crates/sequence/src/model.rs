@@ -12,7 +12,9 @@ use tidegate_kernel::MAX_DOMAIN;
 
 use crate::channel::{ChannelMatrixError, SUM_TOLERANCE};
 
-/// Maximum number of symbol pairs at order 2, which is the size of its belief.
+mod steps;
+
+/// Maximum number of pairs with a row of their own at order 2, which is the size of its belief.
 pub const MAX_PAIRS: u64 = 1 << 24;
 
 /// Maximum number of entries in a transition matrix; beyond, transitions are sparse.
@@ -35,8 +37,8 @@ pub enum ModelError {
     Symbol { what: &'static str, given: u32, domain: u32 },
     #[error("{what} {row} is not in ascending order, each once")]
     Order { what: &'static str, row: u64 },
-    #[error("a model of order 2 over {domain} symbols has more than {MAX_PAIRS} pairs")]
-    TooManyPairs { domain: u32 },
+    #[error("a model of order 2 with rows for {given} pairs has more than {MAX_PAIRS}")]
+    TooManyPairs { given: u64 },
     #[error("a matrix over {domain} symbols has more than {MAX_DENSE} entries; give the transitions sparse")]
     TooDense { domain: u32 },
     #[error("a pseudo-count of {given} is not a finite number of at least 0")]
@@ -299,8 +301,9 @@ impl Model {
         }
         if let Some(Pairs { pairs, rows }) = &mut pairs {
             let all = u64::from(domain) * u64::from(domain);
-            if all > MAX_PAIRS {
-                return Err(ModelError::TooManyPairs { domain });
+            let given = pairs.len() as u64;
+            if given > MAX_PAIRS {
+                return Err(ModelError::TooManyPairs { given });
             }
             let ascending = pairs.windows(2).all(|pair| pair[0] < pair[1]);
             if !ascending || pairs.last().is_some_and(|last| *last >= all) {
@@ -330,9 +333,6 @@ impl Model {
             return Err(ModelError::PseudoCount { given: pseudo });
         }
         let wide = u64::from(domain);
-        if order == Order::Two && wide * wide > MAX_PAIRS {
-            return Err(ModelError::TooManyPairs { domain });
-        }
         let (mut seen, mut steps, mut triples) = (vec![0_u64; domain as usize], Vec::new(), Vec::new());
         for sequence in sequences {
             for (index, &symbol) in sequence.iter().enumerate() {
@@ -458,77 +458,6 @@ impl Model {
         match pairs.binary_search(&(u64::from(before) * u64::from(domain) + u64::from(present))) {
             Ok(row) => own(rows, row) + rows.left[row] * first,
             Err(_) => first,
-        }
-    }
-
-    /// Adds the distribution after `present` by the transitions of order 1 to `next`.
-    pub(crate) fn carry(&self, present: &[f64], next: &mut [f64]) {
-        match &self.transitions {
-            Transitions::Dense(matrix) => {
-                for (weight, row) in present.iter().zip(matrix.chunks_exact(self.prior.len())) {
-                    if *weight > 0.0 {
-                        next.iter_mut().zip(row).for_each(|(next, probability)| *next += weight * probability);
-                    }
-                }
-            }
-            Transitions::Sparse { rows, background } => {
-                let mut left = 0.0;
-                for (row, weight) in present.iter().enumerate() {
-                    if *weight > 0.0 {
-                        left += weight * rows.left[row];
-                        rows.entries(row)
-                            .for_each(|(symbol, probability)| next[symbol as usize] += weight * probability);
-                    }
-                }
-                if left > 0.0 {
-                    next.iter_mut().zip(background).for_each(|(next, weight)| *next += left * weight);
-                }
-            }
-        }
-    }
-
-    /// Weight of each pair of present and next symbol by the transitions of order 2; `None` at order 1. `pairs` are the
-    /// weights of previous and present symbol, if any.
-    pub(crate) fn carry_pairs(&self, present: &[f64], pairs: Option<&[f64]>) -> Option<Vec<f64>> {
-        let second = self.pairs.as_ref()?;
-        let size = present.len();
-        // Masses that follow order 1, and rows of pairs.
-        let mut joint = vec![0.0; size * size];
-        let mut first_order = present.to_vec();
-        if let Some(pairs) = pairs {
-            for (row, &pair) in second.pairs.iter().enumerate() {
-                #[allow(clippy::cast_possible_truncation)] // below the number of pairs, a vector's length
-                let pair = pair as usize;
-                let (weight, present) = (pairs[pair], pair % size);
-                if weight > 0.0 {
-                    first_order[present] -= weight * (1.0 - second.rows.left[row]);
-                    let next = &mut joint[present * size..(present + 1) * size];
-                    second.rows.entries(row).for_each(|(symbol, share)| next[symbol as usize] += weight * share);
-                }
-            }
-        }
-        for (present, weight) in first_order.into_iter().enumerate() {
-            // Rounding may leave a negative remainder.
-            if weight > 0.0 {
-                self.carry_one(present, weight, &mut joint[present * size..(present + 1) * size]);
-            }
-        }
-        Some(joint)
-    }
-
-    /// As [`Model::carry`], from one symbol alone.
-    fn carry_one(&self, present: usize, weight: f64, next: &mut [f64]) {
-        match &self.transitions {
-            Transitions::Dense(matrix) => {
-                let size = self.prior.len();
-                let row = &matrix[present * size..(present + 1) * size];
-                next.iter_mut().zip(row).for_each(|(next, probability)| *next += weight * probability);
-            }
-            Transitions::Sparse { rows, background } => {
-                let left = weight * rows.left[present];
-                next.iter_mut().zip(background).for_each(|(next, share)| *next += left * share);
-                rows.entries(present).for_each(|(symbol, probability)| next[symbol as usize] += weight * probability);
-            }
         }
     }
 }

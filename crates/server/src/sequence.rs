@@ -43,6 +43,9 @@ fn mechanism(spec: &SequenceSpec) -> Result<(SequenceMechanism, CrrSettings), De
             if settings.part.is_some_and(|part| part < settings.length) {
                 return Err(refused("part", "devices answer a whole batch together; delete this key"));
             }
+            if settings.support.is_some() {
+                return Err(refused("support", "devices tell all batches apart; delete this key"));
+            }
             (SequenceMechanism::Batched { length: settings.length }, settings.batch.clone())
         }
         SequenceMachine::Baseline(_) => {
@@ -217,6 +220,7 @@ mod tests {
             (r#""mechanism": "crr", "effort": "thorough""#, "spec.effort"),
             (r#""mechanism": "crr", "distance": { "matrix": [[0, 1], [1, 0]] }"#, "spec.distance"),
             (r#""mechanism": "batched", "length": 4, "part": 2"#, "spec.part"),
+            (r#""mechanism": "batched", "length": 4, "support": 9"#, "spec.support"),
         ];
         for (more, expected) in cases {
             let refused = declaration(more).check().unwrap_err().to_string();

@@ -4,6 +4,7 @@ use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
 use tidegate::central::classes::Classes;
+use tidegate::kernel::oracle::OracleKind;
 use tidegate::kernel::{VaultKey, Window};
 use tidegate::mechanisms::Family;
 use tidegate::release::why::Reason;
@@ -97,6 +98,12 @@ pub enum DeclarationError {
     Table { key: &'static str },
     #[error("spec.every: a timestamp is as long as a tick: give {tick}, or delete this key")]
     Every { tick: Every },
+    #[error(
+        "spec.family: a cluster counts reports of devices; run this stream by tidegate serve, on a store of its own"
+    )]
+    CuratorOfCluster,
+    #[error("credentials: gateways do not share who has drawn tokens; delete this key, or run it by tidegate serve")]
+    CredentialsOfCluster,
     #[error("{key}: stream {name} was created with another value, which never changes; declare a new stream")]
     Changed { name: String, key: &'static str },
 }
@@ -235,7 +242,9 @@ impl Declaration {
                 let settings = spec.settings()?;
                 let window = Window::Timestamps(settings.window);
                 let protects = DevicePolicy { epsilon: settings.epsilon, window, domain: settings.domain };
-                (protects, spec.oracle, None)
+                // Devices with numbers answer nothing but their mean.
+                let oracle = if spec.has_numbers() { Some(OracleKind::Piecewise) } else { spec.oracle };
+                (protects, oracle, None)
             }
             StreamSpec::Sequence(spec) => {
                 let (protects, sequence) = sequence::policy(spec)?;

@@ -186,7 +186,7 @@ impl ReleaseLayout {
     /// # Errors
     /// [`SpecError`], if the domain is invalid.
     pub fn of(spec: &StreamSpec) -> Result<Self, SpecError> {
-        let kind = match (spec.values()?, spec.mechanism().output) {
+        let kind = match (spec.values()?, spec.output()) {
             (None, _) | (_, Output::Number) => Kind::Number,
             (Some(values), Output::Frequencies) => Kind::Frequencies(values),
             (Some(values), Output::Tree) => Kind::Tree(values),

@@ -38,6 +38,17 @@ pub(super) static PAPER: Paper = Paper {
                   117 categories.",
         },
         Omitted {
+            what: "FAST, PeGaSus and RescueDP over a divided population (remark 3)",
+            why: "The remark is one sentence, and measures nothing. FAST and RescueDP filter noisy samples and choose \
+                  when to take them: over a divided population that is what local.track does, which asks a share at \
+                  each timestamp. PeGaSus groups by a test of raw data, and the paper does not say what takes its \
+                  place where only devices have them.",
+        },
+        Omitted {
+            what: "The mean of numeric values (footnote 2)",
+            why: "The paper names it and measures nothing; tidegate evaluate --mean does.",
+        },
+        Omitted {
             what: "Figures 1 to 3 and table 1",
             why: "They illustrate the problem, the two ways of dividing and earlier work; nothing in them was \
                   measured.",

@@ -42,24 +42,66 @@ fn each_reference_has_authors_venue_and_an_identifier() {
     }
 }
 
-/// Tests are linked as ``[`name`](../path.rs)``.
+/// The links of a row to files of code: ``[`name`](../path)``.
+fn links(row: &str) -> Vec<(&str, &str)> {
+    let parse = |link| -> Option<(&str, &str)> {
+        let (name, rest) = str::split_once(link, "`](")?;
+        Some((name, rest.split_once(')')?.0))
+    };
+    row.split("[`").skip(1).filter_map(parse).collect()
+}
+
+/// Fails unless the file has a test of this name.
+fn check_test(name: &str, file: &str) {
+    let path = docs().join(file);
+    let source = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let (before, _) = source.split_once(&format!("fn {name}(")).unwrap_or_else(|| panic!("{name} is not in {file}"));
+    let attributes = before.rsplit("\n}\n").next().unwrap();
+    assert!(attributes.contains("#[test]") || attributes.contains("proptest!"), "{name} in {file} is no test");
+}
+
+/// The rows of a page's tables, without their headings.
+fn rows(page: &str) -> Vec<&str> {
+    let lines: Vec<&str> = page.lines().collect();
+    let is_row = |at: usize| lines[at].starts_with("| ") && !lines[at].starts_with("| --- ");
+    let heads = |at: usize| lines.get(at + 1).is_some_and(|next| next.starts_with("| --- "));
+    (0..lines.len()).filter(|at| is_row(*at) && !heads(*at)).map(|at| lines[at]).collect()
+}
+
 #[test]
 fn each_erratum_has_a_test_that_is_there() {
     let page = text("errata.md");
-    let rows: Vec<&str> =
-        page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| source ")).collect();
-    let points: Vec<&&str> = rows.iter().filter(|row| !row.starts_with("| --- ")).collect();
+    let points = rows(&page);
     assert!(points.len() > 20);
     for row in points {
-        let links: Vec<(&str, &str)> = row.split("[`").skip(1).filter_map(|link| link.split_once("`](../")).collect();
-        let tests = links.iter().filter_map(|(name, rest)| Some((*name, rest.split_once(".rs)")?.0)));
-        let mut found = 0;
-        for (name, path) in tests {
-            let path = docs().join(format!("../{path}.rs"));
-            let source = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-            assert!(source.contains(&format!("fn {name}(")), "{name} is not in {}", path.display());
-            found += 1;
+        let tests: Vec<_> = links(row).into_iter().filter(|(_, file)| file.ends_with(".rs")).collect();
+        assert!(!tests.is_empty(), "no test: {row}");
+        tests.into_iter().for_each(|(name, file)| check_test(name, file));
+    }
+}
+
+/// A part of a paper has files and tests, or a reason why it has none.
+#[test]
+fn each_component_of_a_paper_has_files_and_tests_that_are_there() {
+    let page = text("papers.md");
+    for paper in
+        ["LDP-IDS", "MTSP-LDP", "Personalised w-event privacy", "Delay-allowed release", "Sequence information"]
+    {
+        assert!(page.contains(&format!("\n## {paper}")), "{paper}");
+    }
+    let parts = rows(&page);
+    assert!(parts.len() > 80);
+    for row in parts {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        let [_, place, test] = cells[..] else { panic!("not three columns: {row}") };
+        if let Some(reason) = test.strip_prefix("none: ") {
+            assert!(reason.len() > 10, "no reason: {row}");
+        } else {
+            assert!(!links(place).is_empty() && !links(test).is_empty(), "an empty cell: {row}");
         }
-        assert!(found > 0, "no test: {row}");
+        for (_, file) in links(place) {
+            assert!(docs().join(file).exists(), "{file} is not there: {row}");
+        }
+        links(test).into_iter().for_each(|(name, file)| check_test(name, file));
     }
 }

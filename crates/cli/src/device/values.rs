@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use serde::Deserialize;
+use tidegate::spec::{DomainSpec, ValuesSpec};
 
 use crate::failure::Failure;
 use crate::input::Input;
@@ -19,21 +20,30 @@ const LONGEST_LINE: u64 = 1_024;
 #[derive(Debug, PartialEq, Eq)]
 struct Unreadable;
 
-/// The names of a stream's values, as the collector tells them; `None` where they are numbered.
+/// The names of a stream's values, as the collector tells them, or the range of its numbers; neither where values are
+/// numbered.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Names {
     names: Option<Vec<String>>,
+    #[serde(default)]
+    numbers: Option<DomainSpec>,
 }
 
 impl Names {
-    /// Returns the value of a name or of a number.
+    /// Returns the value of a name or of a number; of a range of numbers, the nearest point of its grid.
     pub(crate) fn find(&self, text: &str) -> Option<u32> {
+        if let Some(numbers) = self.numbers {
+            return ValuesSpec::Numbers(numbers).values_or_numbers().ok()?.find(text);
+        }
         let named = self.names.as_deref().unwrap_or_default().iter().position(|name| name == text);
         named.and_then(|place| u32::try_from(place).ok()).or_else(|| text.parse().ok())
     }
 
     /// Describes the values of a domain of this size.
     pub(crate) fn describe(&self, domain: u32) -> String {
+        if let Some(DomainSpec { low, high, .. }) = &self.numbers {
+            return format!("the stream has numbers from {low} to {high}");
+        }
         match &self.names {
             Some(names) => format!("the stream has the values {}", names.join(", ")),
             None => format!("the stream has the values 0 to {}", domain.saturating_sub(1)),
@@ -153,13 +163,17 @@ mod tests {
         assert_eq!([9, 10, 19, 20, 99].map(|timestamp| known.at(timestamp)), [7, 1, 1, 2, 2].map(Some));
         assert_eq!(known.take("30,3"), Ok(()));
         assert_eq!([29, 30].map(|timestamp| known.at(timestamp)), [2, 3].map(Some));
-        let names = Names { names: Some(vec!["home".to_owned(), "shop".to_owned()]) };
+        let names = Names { names: Some(vec!["home".to_owned(), "shop".to_owned()]), numbers: None };
         let mut named = Known { names, ..Known::default() };
         for line in ["shop\n", "20,home\n"] {
             assert_eq!(named.take(line), Ok(()), "{line:?}");
         }
         assert_eq!([9, 20].map(|timestamp| named.at(timestamp)), [1, 0].map(Some));
         assert_eq!(named.take("elsewhere"), Err(Unreadable));
+        let numbers: Names = serde_json::from_str(r#"{"numbers":{"low":-1,"high":2,"resolution":0.5}}"#).unwrap();
+        assert_eq!(["-1", "0.2", "0.3", "7"].map(|text| numbers.find(text)), [0, 2, 3, 6].map(Some));
+        assert_eq!(numbers.find("warm"), None);
+        assert_eq!(numbers.describe(7), "the stream has numbers from -1 to 2");
         for line in ["x", "1,", ",1", "1,2,3", "-1", "1.5", "99999999999", "t,value,x"] {
             assert_eq!(known.take(line), Err(Unreadable), "{line:?}");
         }

@@ -75,6 +75,9 @@ use parameters::Parameters;
 ///   monitor_auc               area under the ROC curve of detecting when the share of a range
 ///                             rises, from one period to the next, by more than the median rise
 ///
+/// With --mean the values of counts are taken as the numbers 0, 1, 2, and so on. lbu, lsp, lbd, lba,
+/// lpu, lpd and lpa release the mean of these; errors are those of numbers, with cfpu and bytes.
+///
 /// An option that changes nothing for any of the mechanisms is warned about. On a terminal, the
 /// best mechanism of each epsilon, window and delay is in bold type, column by column.
 ///
@@ -201,6 +204,10 @@ pub(crate) struct Evaluate {
     /// Answer counting queries, range queries and monitors too, and measure their errors
     #[arg(long)]
     queries: bool,
+
+    /// Take the values of users as the numbers 0, 1, 2, and so on, and release their mean
+    #[arg(long)]
+    mean: bool,
 
     /// Print JSON instead of a table
     #[arg(long)]
@@ -346,6 +353,7 @@ impl Evaluate {
             data_dir: self.data_dir.clone(),
             threads: self.threads,
             queries: self.queries,
+            mean: self.mean,
             input,
             parameters: self.parameters.given(),
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate::kernel::Window;
+use tidegate::kernel::{Grid, Window};
 use tidegate::mechanisms::Family;
 use tidegate::release::Release;
 use tidegate::spec::{Reply, Said, StreamSpec};
@@ -155,6 +155,7 @@ impl Published {
         };
         let what = match self.spec.family() {
             Family::Central => "counts",
+            Family::Local if self.width().is_some() => "numbers",
             Family::Local | Family::Sequence => "shares",
             Family::Scalar => "numbers",
         };
@@ -194,13 +195,19 @@ impl Published {
 
     /// The width of the domain of numbers.
     fn width(&self) -> Option<f64> {
-        let StreamSpec::Scalar(spec) = &self.spec else { return None };
-        spec.domain.grid().ok().map(|grid| grid.high() - grid.low())
+        self.grid().map(|grid| grid.high() - grid.low())
     }
 
     fn begins_at_zero(&self) -> bool {
-        let StreamSpec::Scalar(spec) = &self.spec else { return false };
-        spec.domain.grid().is_ok_and(|grid| grid.low() == 0.0)
+        self.grid().is_some_and(|grid| grid.low() == 0.0)
+    }
+
+    fn grid(&self) -> Option<Grid> {
+        match &self.spec {
+            StreamSpec::Scalar(spec) => spec.domain.grid().ok(),
+            StreamSpec::Local(spec) => spec.values().ok()?.grid().copied(),
+            _ => None,
+        }
     }
 }
 

@@ -6,7 +6,8 @@ use crate::epsilon::Epsilon;
 use crate::oracle::positional_count::PositionalCount;
 use crate::oracle::{Estimate, MalformedReport, Method, Oracle, OracleError, OracleKind};
 
-/// The sum of all reports received: one count for each value (for Hadamard response, for each column).
+/// The sum of all reports received: one count for each value (for Hadamard response, for each column; for means, for
+/// each output).
 ///
 /// Aggregates of one oracle form a commutative monoid under [`Aggregate::merge`]: the result does not depend on where,
 /// in which order or in which groups reports are counted. Memory is O(domain).
@@ -77,7 +78,7 @@ impl Aggregate {
         self.oracle.check_batch(batch)?;
         match (&self.oracle.method, &mut self.bits) {
             // The length is constant in each arm, so that reading an index is a single load.
-            (Method::Grr(_) | Method::Hadamard(_), _) => match length {
+            (Method::Grr(_) | Method::Hadamard(_) | Method::Piecewise(_), _) => match length {
                 1 => count_indices::<1>(batch, &mut self.counts),
                 2 => count_indices::<2>(batch, &mut self.counts),
                 3 => count_indices::<3>(batch, &mut self.counts),
@@ -96,7 +97,7 @@ impl Aggregate {
         match (&self.oracle.method, &mut self.bits) {
             (Method::LocalHash(hash), _) => hash.add_support(report, &mut self.counts),
             (_, Some(bits)) => bits.add(report),
-            (Method::Grr(_) | Method::Hadamard(_) | Method::Unary(_) | Method::Subset(_), None) => {
+            (_, None) => {
                 let mut bytes = [0; 4];
                 bytes[..report.len()].copy_from_slice(report);
                 self.counts[u32::from_le_bytes(bytes) as usize] += 1;
@@ -133,7 +134,7 @@ impl Aggregate {
         Ok(())
     }
 
-    /// The number of reports that support each value.
+    /// The number of reports that support each value; for means, the number of reports of each output.
     pub fn supports(&self) -> Vec<u64> {
         match &self.oracle.method {
             Method::Hadamard(hadamard) => hadamard.supports(&self.totals(), self.oracle.domain()),
@@ -141,7 +142,7 @@ impl Aggregate {
         }
     }
 
-    /// The unbiased estimate of the frequencies among the reporting users.
+    /// The unbiased estimate of the frequencies among the reporting users, or of their numbers' mean.
     pub fn estimate(&self) -> Result<Estimate, AggregateError> {
         if self.reports == 0 {
             return Err(AggregateError::NoReports);
@@ -154,6 +155,7 @@ impl Aggregate {
 fn cells(oracle: &Oracle) -> usize {
     match &oracle.method {
         Method::Hadamard(hadamard) => hadamard.codec().bound() as usize,
+        Method::Piecewise(piecewise) => piecewise.codec().bound() as usize,
         _ => oracle.domain() as usize,
     }
 }
@@ -228,7 +230,7 @@ impl Saved {
         }
         // Index reports name one cell, subsets a fixed number, other reports any number.
         let per_report = match &oracle.method {
-            Method::Grr(_) | Method::Hadamard(_) => Some(1),
+            Method::Grr(_) | Method::Hadamard(_) | Method::Piecewise(_) => Some(1),
             Method::Subset(subset) => subset.codec().ones().map(u128::from),
             Method::Unary(_) | Method::LocalHash(_) => None,
         };

@@ -5,6 +5,7 @@
 use crate::epsilon::Epsilon;
 use crate::oracle::index_codec::IndexCodec;
 use crate::oracle::local_hash::SEED_LENGTH;
+use crate::oracle::piecewise::{REPORT_LENGTH, worst_variance};
 use crate::oracle::{OracleKind, Support, Variance};
 use crate::randomised_response::MAX_DOMAIN;
 
@@ -47,13 +48,20 @@ impl OracleKind {
 
     /// The variance of an estimated frequency, as a function of the true frequency, in closed form.
     /// [`Oracle::variance`](crate::oracle::Oracle::variance) equals it up to the rounding of integer weights.
+    #[allow(clippy::cast_precision_loss)] // a number of reports
     pub fn variance(self, domain: u32, epsilon: Epsilon, reports: u64) -> Variance {
-        Variance::of(self.support(domain, epsilon.exp_as_f64()), reports)
+        let ratio = epsilon.exp_as_f64();
+        match self.support(domain, ratio) {
+            Some(support) => Variance::of(support, reports),
+            None => Variance { constant: worst_variance(domain, ratio) / reports as f64, slope: 0.0 },
+        }
     }
 
-    fn support(self, domain: u32, ratio: f64) -> Support {
+    /// `None` for the oracle of means, whose reports support no values.
+    fn support(self, domain: u32, ratio: f64) -> Option<Support> {
         let d = f64::from(domain);
-        match self {
+        Some(match self {
+            Self::Piecewise => return None,
             Self::Grr => Support { own: ratio / (ratio + d - 1.0), other: 1.0 / (ratio + d - 1.0) },
             Self::Sue => Support { own: ratio.sqrt() / (ratio.sqrt() + 1.0), other: 1.0 / (ratio.sqrt() + 1.0) },
             Self::Oue => Support { own: 0.5, other: 1.0 / (ratio + 1.0) },
@@ -61,7 +69,7 @@ impl OracleKind {
             Self::Olh => hash_support(best_buckets(ratio), ratio),
             Self::Hadamard => Support { own: ratio / (ratio + 1.0), other: 0.5 },
             Self::Subset => subset_support(domain, best_subset_size(domain, ratio), ratio),
-        }
+        })
     }
 
     /// The length of a report in bytes.
@@ -72,6 +80,7 @@ impl OracleKind {
             Self::Blh => SEED_LENGTH + 1,
             Self::Olh => SEED_LENGTH + IndexCodec::new(best_buckets(epsilon.exp_as_f64())).length(),
             Self::Hadamard => IndexCodec::new(columns(domain)).length(),
+            Self::Piecewise => REPORT_LENGTH,
         }
     }
 }

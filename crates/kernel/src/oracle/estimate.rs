@@ -27,22 +27,46 @@ impl Variance {
     }
 }
 
-/// Estimated frequencies of all values of a domain.
+/// Estimated frequencies of all values of a domain; or, from [`OracleKind::Piecewise`], one estimated mean as a share
+/// of the range of the numbers.
 ///
-/// Each is unbiased, so it may be below zero or above one, and their sum need not be one.
+/// Each is unbiased, so it may be below zero or above one, and frequencies need not sum to one.
+///
+/// [`OracleKind::Piecewise`]: crate::oracle::OracleKind::Piecewise
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
     frequencies: Vec<f64>,
     reports: u64,
     variance: Variance,
+    mean_error: Option<MeanError>,
+}
+
+/// The error of an estimated mean, in shares of the squared range. See the [proof](crate::proofs::piecewise).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MeanError {
+    /// The unbiased estimate of the mean's variance where the numbers of the reporting users are independent draws: the
+    /// sample variance of the reports, divided by their number. `None` from a single report.
+    pub unbiased: Option<f64>,
+    /// A consistent estimate of the numbers' variance, as far as reports reveal it: zero where there are two levels
+    /// only, since the variance of a report then depends on the mean alone.
+    pub scatter: f64,
 }
 
 impl Estimate {
     pub(crate) const fn new(frequencies: Vec<f64>, reports: u64, variance: Variance) -> Self {
-        Self { frequencies, reports, variance }
+        Self { frequencies, reports, variance, mean_error: None }
     }
 
-    /// The estimated share of reporting users who hold each value.
+    pub(crate) fn of_mean(mean: f64, reports: u64, variance: Variance, error: MeanError) -> Self {
+        Self { frequencies: vec![mean], reports, variance, mean_error: Some(error) }
+    }
+
+    /// The error of an estimated mean; `None` for frequencies.
+    pub const fn mean_error(&self) -> Option<&MeanError> {
+        self.mean_error.as_ref()
+    }
+
+    /// The estimated share of reporting users who hold each value; or one mean, as a share of the range.
     pub fn frequencies(&self) -> &[f64] {
         &self.frequencies
     }
@@ -59,6 +83,9 @@ impl Estimate {
 
     /// The exact variance of each estimate around the frequency among the reporting users, as a function of that
     /// frequency. It excludes the sampling error of the reporting users.
+    ///
+    /// For a mean, an estimate that lies between those of the least and the most scattered numbers, whatever the
+    /// reports are. It includes the sampling error of users who are few among all.
     pub const fn variance(&self) -> Variance {
         self.variance
     }

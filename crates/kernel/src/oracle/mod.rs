@@ -16,6 +16,9 @@
 //! | [`Subset`](OracleKind::Subset) | d bits, k of them set | about `4u/(u-1)²` |
 //!
 //! Here `u = e^epsilon`. [`Oracle::auto`] picks the best oracle for a domain and an epsilon.
+//!
+//! [`Piecewise`](OracleKind::Piecewise) is no frequency oracle. Its domain is a grid of numbers, and it estimates their
+//! mean. Reports and aggregates have the same interface.
 
 mod aggregate;
 mod choice;
@@ -24,6 +27,7 @@ mod grr;
 mod hadamard;
 mod index_codec;
 mod local_hash;
+mod piecewise;
 mod positional_count;
 mod subset;
 mod unary;
@@ -35,7 +39,8 @@ use serde::{Deserialize, Serialize};
 
 pub use aggregate::{Aggregate, AggregateError};
 pub use choice::{AUTO_CELLS, AUTO_COST, AUTO_TOLERANCE};
-pub use estimate::{Estimate, Variance};
+pub use estimate::{Estimate, MeanError, Variance};
+pub use piecewise::mean_variance;
 
 use crate::epsilon::Epsilon;
 use crate::permit::Permit;
@@ -48,10 +53,11 @@ use grr::Grr;
 use hadamard::Hadamard;
 use index_codec::IndexCodec;
 use local_hash::LocalHash;
+pub(crate) use piecewise::Piecewise;
 use subset::Subset;
 use unary::Unary;
 
-/// The kinds of frequency oracles.
+/// The kinds of frequency oracles, and the oracle of means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OracleKind {
@@ -70,10 +76,12 @@ pub enum OracleKind {
     Hadamard,
     /// Subset selection (Ye and Barg 2018): a random set of values that likely contains the true one.
     Subset,
+    /// Discrete piecewise mechanism: the mean of numbers on a grid, by random rounding and a window of likely outputs.
+    Piecewise,
 }
 
 impl OracleKind {
-    /// All oracles.
+    /// All frequency oracles.
     pub const ALL: [Self; 7] = [Self::Grr, Self::Sue, Self::Oue, Self::Blh, Self::Olh, Self::Hadamard, Self::Subset];
 
     /// The name in specs and on the command line.
@@ -86,6 +94,7 @@ impl OracleKind {
             Self::Olh => "olh",
             Self::Hadamard => "hadamard",
             Self::Subset => "subset",
+            Self::Piecewise => "piecewise",
         }
     }
 }
@@ -231,6 +240,7 @@ pub(crate) enum Method {
     LocalHash(LocalHash),
     Hadamard(Hadamard),
     Subset(Subset),
+    Piecewise(Piecewise),
 }
 
 /// A frequency oracle for a domain `0..domain` at a fixed epsilon.
@@ -282,6 +292,7 @@ impl Oracle {
             OracleKind::Olh => Method::LocalHash(LocalHash::optimised(domain, epsilon)?),
             OracleKind::Hadamard => Method::Hadamard(Hadamard::new(domain, epsilon)?),
             OracleKind::Subset => Method::Subset(Subset::new(domain, epsilon)?),
+            OracleKind::Piecewise => Method::Piecewise(Piecewise::new(domain, epsilon)?),
         };
         let support = match &method {
             Method::Grr(grr) => grr.support(),
@@ -289,6 +300,7 @@ impl Oracle {
             Method::LocalHash(hash) => hash.support(),
             Method::Hadamard(hadamard) => hadamard.support(),
             Method::Subset(subset) => subset.support(),
+            Method::Piecewise(piecewise) => piecewise.support(),
         };
         Ok(Self { kind, domain, epsilon, method, support })
     }
@@ -321,27 +333,35 @@ impl Oracle {
             Method::LocalHash(hash) => hash.report_length(),
             Method::Hadamard(hadamard) => hadamard.codec().length(),
             Method::Subset(subset) => subset.codec().length(),
+            Method::Piecewise(piecewise) => piecewise.codec().length(),
         }
     }
 
-    /// The probability that a report supports the sender's value.
+    /// The probability that a report supports the sender's value. For means, that of one output in the window.
     pub const fn support_of_own(&self) -> f64 {
         self.support.own
     }
 
-    /// The probability that a report supports any one other value.
+    /// The probability that a report supports any one other value. For means, that of one output outside the window.
     pub const fn support_of_other(&self) -> f64 {
         self.support.other
     }
 
-    /// The variance of a frequency estimated from the given number of reports, as a function of the true frequency.
+    /// The variance of a frequency estimated from the given number of reports, as a function of the true frequency. For
+    /// means, the largest variance that reports of one number can have; [`mean_variance`] is more exact.
     pub fn variance(&self, reports: u64) -> Variance {
-        Variance::of(self.support, reports)
+        match &self.method {
+            Method::Piecewise(piecewise) => piecewise.variance(reports),
+            _ => Variance::of(self.support, reports),
+        }
     }
 
     /// The unbiased estimate from the number of reports that support each value.
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn estimate(&self, supports: &[u64], reports: u64) -> Estimate {
+        if let Method::Piecewise(piecewise) = &self.method {
+            return piecewise.estimate(supports, reports);
+        }
         let Support { own, other } = self.support;
         let frequency = |support: &u64| (*support as f64 / reports as f64 - other) / (own - other);
         Estimate::new(supports.iter().map(frequency).collect(), reports, self.variance(reports))
@@ -415,6 +435,7 @@ impl Oracle {
             Method::LocalHash(hash) => hash.check(report),
             Method::Hadamard(hadamard) => hadamard.codec().read(report).map(drop),
             Method::Subset(subset) => subset.codec().check(report),
+            Method::Piecewise(piecewise) => piecewise.codec().read(report).map(drop),
         }
     }
 
@@ -435,6 +456,7 @@ impl Oracle {
             Method::LocalHash(hash) => hash.log_likelihood(value, report),
             Method::Hadamard(hadamard) => hadamard.log_likelihood(value, report),
             Method::Subset(subset) => subset.log_likelihood(value, report),
+            Method::Piecewise(piecewise) => piecewise.log_likelihood(value, report),
         })
     }
 
@@ -451,6 +473,7 @@ impl Oracle {
         let all_pass = match &self.method {
             Method::Grr(grr) => grr.codec().all_below_bound(batch),
             Method::Hadamard(hadamard) => hadamard.codec().all_below_bound(batch),
+            Method::Piecewise(piecewise) => piecewise.codec().all_below_bound(batch),
             Method::Unary(unary) => unary.codec().accepts_anything(),
             Method::LocalHash(_) | Method::Subset(_) => false,
         };
@@ -487,6 +510,7 @@ impl RandomisedStep for PerturbedValue<'_> {
             Method::LocalHash(hash) => hash.perturb(self.value, random, self.report),
             Method::Hadamard(hadamard) => hadamard.perturb(self.value, random, self.report),
             Method::Subset(subset) => subset.perturb(self.value, random, self.report),
+            Method::Piecewise(piecewise) => piecewise.perturb(self.value, random, self.report),
         }
     }
 }

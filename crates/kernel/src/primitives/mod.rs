@@ -23,7 +23,8 @@
 //! | [`Comparisons`] | the order of readings in a sliding window | ε per reading for all its comparisons |
 //!
 //! [`Summing`] and [`Bucketing`] are [`noisy_sum`] and [`randomised_bucket`] prepared for many readings. [`Held`] is a
-//! queue of delayed readings with their permits.
+//! queue of delayed readings with their permits. [`SequenceClasses`] turns a sealed batch of symbols into one of few
+//! classes for a [`SymbolChannel`].
 //!
 //! For all of them:
 //!
@@ -66,6 +67,7 @@ mod query;
 mod reading;
 mod sampled_histogram;
 mod scalar;
+mod sequence_classes;
 mod symbol_batch;
 
 #[cfg(feature = "simulation")]
@@ -97,6 +99,7 @@ pub use sampled_histogram::{
     ClassHistograms, sampled_distance, sampled_histogram, sampling_probability, seal_class_histograms,
 };
 pub use scalar::{Summing, noisy_scalar, noisy_sum};
+pub use sequence_classes::{ClassesError, SequenceClasses, SymbolSequence};
 pub use symbol_batch::{BatchError, SymbolBatch};
 
 /// The neighbouring relation of data sets.

@@ -4,6 +4,7 @@ use std::fmt;
 
 use zeroize::Zeroizing;
 
+use super::SymbolSequence;
 use crate::account::Account;
 use crate::sealed::Sealed;
 
@@ -64,13 +65,23 @@ impl SymbolBatch {
     /// [`BatchError::Part`] if there is no part, or a part is empty or has more than [`MAX_DOMAIN`](crate::MAX_DOMAIN)
     /// sequences.
     pub fn new(domain: u32, parts: &[u32]) -> Result<Self, BatchError> {
-        if parts.is_empty() {
-            return Err(BatchError::Part { part: 0, length: 0, domain });
+        check_numbers(domain, parts)?;
+        Self::wide(domain, parts)
+    }
+
+    /// Creates an empty batch of parts with these lengths, whose sequences may be too many to number. It is sealed by
+    /// [`SymbolBatch::seal_sequences`].
+    ///
+    /// # Errors
+    /// [`BatchError::Part`] if there is no part, a part is empty, or the domain is outside
+    /// 1..=[`MAX_DOMAIN`](crate::MAX_DOMAIN).
+    pub fn wide(domain: u32, parts: &[u32]) -> Result<Self, BatchError> {
+        if parts.is_empty() || !(1..=crate::MAX_DOMAIN).contains(&domain) {
+            return Err(BatchError::Part { part: 0, length: parts.first().copied().unwrap_or(0), domain });
         }
         let mut length = 0_usize;
         for (part, &symbols) in parts.iter().enumerate() {
-            let sequences = domain.checked_pow(symbols).filter(|_| domain > 0 && symbols > 0);
-            if sequences.is_none_or(|sequences| sequences > crate::MAX_DOMAIN) {
+            if symbols == 0 {
                 return Err(BatchError::Part { part, length: symbols, domain });
             }
             length += symbols as usize;
@@ -112,15 +123,49 @@ impl SymbolBatch {
     /// Seals each part as one symbol of `timestamp` for an account.
     ///
     /// # Errors
-    /// [`BatchError::Incomplete`]; the symbols are then lost.
+    /// [`BatchError::Incomplete`], and [`BatchError::Part`] for a [wide](Self::wide) batch with too many sequences; the
+    /// symbols are then lost.
     pub fn seal(self, account: Account, timestamp: u64) -> Result<Vec<Sealed<u32>>, BatchError> {
-        if !self.is_full() {
-            return Err(BatchError::Incomplete { given: self.symbols.len(), length: self.length });
-        }
+        check_numbers(self.domain, &self.parts)?;
+        self.check_full()?;
         let mut symbols = self.symbols.iter();
         let number = |length: u32| symbols.by_ref().take(length as usize).fold(0, |number, x| number * self.domain + x);
         Ok(self.parts.iter().copied().map(number).map(|number| Sealed::at(account, timestamp, number)).collect())
     }
+
+    /// Seals each part as a sequence of `timestamp` for an account, for [`SequenceClasses`](super::SequenceClasses).
+    ///
+    /// # Errors
+    /// [`BatchError::Incomplete`]; the symbols are then lost.
+    pub fn seal_sequences(self, account: Account, timestamp: u64) -> Result<Vec<Sealed<SymbolSequence>>, BatchError> {
+        self.check_full()?;
+        let mut symbols = self.symbols.as_slice();
+        let mut sealed = Vec::with_capacity(self.parts.len());
+        for &length in &self.parts {
+            let (part, later) = symbols.split_at(length as usize);
+            sealed.push(Sealed::at(account, timestamp, SymbolSequence::new(self.domain, part.to_vec())));
+            symbols = later;
+        }
+        Ok(sealed)
+    }
+
+    fn check_full(&self) -> Result<(), BatchError> {
+        if self.is_full() {
+            return Ok(());
+        }
+        Err(BatchError::Incomplete { given: self.symbols.len(), length: self.length })
+    }
+}
+
+/// Rejects parts with no sequence, or more than can be numbered.
+fn check_numbers(domain: u32, parts: &[u32]) -> Result<(), BatchError> {
+    for (part, &length) in parts.iter().enumerate() {
+        let sequences = domain.checked_pow(length).filter(|_| domain > 0 && length > 0);
+        if sequences.is_none_or(|sequences| sequences > crate::MAX_DOMAIN) {
+            return Err(BatchError::Part { part, length, domain });
+        }
+    }
+    Ok(())
 }
 
 impl fmt::Debug for SymbolBatch {

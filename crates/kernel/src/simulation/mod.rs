@@ -45,7 +45,7 @@ mod transcript;
 
 use rand_distr::{Binomial, Distribution, StandardNormal, StandardUniform};
 
-use crate::oracle::{Estimate, Method, Oracle};
+use crate::oracle::{Estimate, Method, Oracle, Piecewise};
 use crate::random::{Randomness, SeededRandom};
 pub(crate) use transcript::Recorder;
 pub use transcript::{Choice, Script, Transcript, TranscriptStep};
@@ -188,7 +188,8 @@ fn ln_factorial(n: u64) -> f64 {
 
 /// Draws the estimate from the reports of a simulated population without simulating each member, given the number of
 /// holders of each value. The cost is O(domain), independent of the population. For Hadamard response it is O(domain ·
-/// log domain), or O(population) if less; for subset selection it is O(domain · subset size).
+/// log domain), or O(population) if less; for subset selection it is O(domain · subset size); for means, O(distinct
+/// numbers · outputs).
 ///
 /// The joint distribution over all values is exactly that of real reports; for local hashing, that of an ideal hash
 /// function.
@@ -206,12 +207,23 @@ pub fn estimate_of(oracle: &Oracle, counts: &[u64], random: &mut SeededRandom) -
             let columns = hadamard_columns(counts, own, hadamard.codec().bound() as usize, random)?;
             hadamard.supports(&columns, oracle.domain())
         }
+        Method::Piecewise(piecewise) => outputs(piecewise, counts, random)?,
         Method::Unary(_) | Method::LocalHash(_) => {
             let support = |count: &u64| Ok(binomial(*count, own, random)? + binomial(reports - count, other, random)?);
             counts.iter().map(support).collect::<Result<Vec<u64>, SimulationError>>()?
         }
     };
     Ok(oracle.estimate(&supports, reports))
+}
+
+/// The number of reports of each output, for the numbers on a grid.
+fn outputs(piecewise: &Piecewise, counts: &[u64], random: &mut SeededRandom) -> Result<Vec<u64>, SimulationError> {
+    let mut outputs = vec![0; piecewise.codec().bound() as usize];
+    for (point, count) in (0..).zip(counts).filter(|(_, count)| **count > 0) {
+        let drawn = multinomial(*count, &piecewise.probabilities(point), random)?;
+        outputs.iter_mut().zip(drawn).for_each(|(output, more)| *output += more);
+    }
+    Ok(outputs)
 }
 
 /// Randomised response as a mixture: the truth with probability `kept`, otherwise a uniform value, the true one

@@ -61,6 +61,17 @@ impl Shadow {
         Ok(())
     }
 
+    fn delay(&mut self, by: u64) {
+        let Some(clock) = self.clock else { return };
+        let ends: Vec<u128> = self.grants.iter().map(|(first, _)| self.last_of_window(*first)).collect();
+        for ((date, _), end) in self.grants.iter_mut().zip(ends) {
+            if u128::from(clock) <= end {
+                *date = if clock.checked_add(by).is_some() { *date + by } else { u64::MAX };
+            }
+        }
+        self.clock = Some(clock.saturating_add(by));
+    }
+
     fn remaining(&self, timestamp: u64) -> Option<Epsilon> {
         self.time(timestamp).ok()?;
         let in_window =
@@ -103,6 +114,7 @@ pub enum Step {
     Open { jump: i64 },
     Close { jump: i64 },
     CarryTo { jump: i64 },
+    Delay { by: u64 },
     Spend { jump: i64, amount: Epsilon },
     SpendAllThatRemains { jump: i64 },
     SaveAndLoadAsJson,
@@ -140,6 +152,10 @@ impl Shadowed {
             Step::CarryTo { jump } => {
                 let timestamp = timestamp(jump);
                 assert_eq!(self.ledger.carry_to(timestamp), self.shadow.carry_to(timestamp), "{step:?}");
+            }
+            Step::Delay { by } => {
+                self.ledger.delay(by);
+                self.shadow.delay(by);
             }
             Step::Spend { jump, amount } => self.spend(timestamp(jump), amount),
             Step::SpendAllThatRemains { jump } => {

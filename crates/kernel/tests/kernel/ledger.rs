@@ -53,6 +53,7 @@ fn any_step(budget: Epsilon) -> impl Strategy<Value = Step> {
         2 => any_jump().prop_map(|jump| Step::Open { jump }),
         1 => any_jump().prop_map(|jump| Step::Close { jump }),
         1 => any_jump().prop_map(|jump| Step::CarryTo { jump }),
+        1 => any_jump().prop_map(|by| Step::Delay { by: by.unsigned_abs() }),
         12 => (any_jump(), amount.prop_map(units)).prop_map(|(jump, amount)| Step::Spend { jump, amount }),
         2 => any_jump().prop_map(|jump| Step::SpendAllThatRemains { jump }),
         1 => Just(Step::SaveAndLoadAsJson),
@@ -75,6 +76,20 @@ fn a_jump_of_the_clock_refunds_nothing() {
     assert_eq!(ledger.remaining(102), Some(epsilon("0.2")));
     assert_eq!(ledger.remaining(103), Some(epsilon("1")));
     assert_eq!(ledger.carry_to(99), Err(Refusal::TimeWentBack { timestamp: 99, clock: 100 }));
+}
+
+#[test]
+fn a_delay_keeps_the_ages_of_spends() {
+    let mut ledger = Ledger::new(epsilon("1"), window(3));
+    ledger.delay(5);
+    assert_eq!(ledger.clock(), None, "nothing was spent yet");
+    let _first = ledger.spend(0, epsilon("0.4")).unwrap();
+    let _second = ledger.spend(1, epsilon("0.4")).unwrap();
+    ledger.delay(100);
+    assert_eq!(ledger.clock(), Some(101));
+    assert_eq!([102, 103, 104].map(|now| ledger.remaining(now)), ["0.2", "0.6", "1"].map(|left| Some(epsilon(left))));
+    ledger.delay(u64::MAX);
+    assert_eq!((ledger.clock(), ledger.remaining(u64::MAX)), (Some(u64::MAX), Some(epsilon("0.2"))));
 }
 
 proptest! {

@@ -9,6 +9,7 @@ use crate::support::{assert_fits, assert_rejects, class_permit, epsilon, permit,
 
 mod aggregates;
 mod estimates;
+mod means;
 mod simulated;
 
 const KINDS: [OracleKind; 7] = OracleKind::ALL;

@@ -43,6 +43,9 @@ pub enum AdviseError {
     /// A sample over another domain.
     #[error("{file} has {given} values a timestamp, but the domain has {expected}")]
     SampleWidth { file: String, given: usize, expected: usize },
+    /// A local stream of numbers.
+    #[error("advice on local streams is for frequencies: compare means with `tidegate evaluate --mean`")]
+    Means,
     /// A target that is no error.
     #[error("a target must be a number above 0, but {given} was given")]
     Target { given: f64 },

@@ -15,8 +15,18 @@ use crate::metrics::Metric;
 use crate::sequence::longest_part;
 
 /// Keys by which a mechanism is tuned. Another mechanism has its own defaults.
-const TUNING: [&str; 9] =
-    ["grouping", "threshold", "publication", "smoother", "buckets", "truncation", "reuse", "estimator", "part"];
+const TUNING: [&str; 10] = [
+    "grouping",
+    "threshold",
+    "publication",
+    "smoother",
+    "buckets",
+    "truncation",
+    "reuse",
+    "estimator",
+    "part",
+    "support",
+];
 
 /// A class of users, and its size relative to the other classes.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -94,6 +104,7 @@ impl Question {
                 let data = Data::Numbers { grid: settings.grid, protects: settings.protects };
                 (data, stream.epsilon, NonZeroU64::MIN, stream.delay.into())
             }
+            StreamSpec::Local(stream) if stream.has_numbers() => return Err(AdviseError::Means),
             StreamSpec::Local(stream) => {
                 let population = population.or(stream.population).ok_or_else(missing)?;
                 let data = Data::Counts { domain: stream.values()?.count(), population };

@@ -126,6 +126,7 @@ fn about(key: &str, family: Family) -> Option<&'static str> {
         }
         ("length", _) => "How many symbols a batch has.",
         ("part", _) => "How many symbols of a batch are answered together.",
+        ("support", _) => "How many likely sequences are told apart; of any other, the middle symbol is answered.",
         ("guarantee", _) => {
             "\"sequence\": sequence information privacy if the model is right. \"local\": local privacy whatever the \
              model."

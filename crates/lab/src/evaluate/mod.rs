@@ -10,6 +10,8 @@ use std::io::Read;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::thread;
 
+use tidegate::local::LocalKind;
+use tidegate::mechanisms::Family;
 use tidegate_release::Error;
 use tidegate_table::{TableError, TableReader};
 
@@ -128,6 +130,9 @@ impl Evaluation {
         if options.queries && kind != StreamKind::Counts {
             return Err(refused(format_args!("--queries needs counts of users, but {name} is a stream of {kind}")));
         }
+        if options.mean {
+            check_means(&options, &stream, &chosen)?;
+        }
         let threads = options.threads.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
         let plan = Plan {
             repeats: options.repeats.unwrap_or(DEFAULT_REPEATS),
@@ -211,6 +216,34 @@ fn trials(options: &Options, chosen: &[&'static dyn Subject]) -> Vec<Trial<'stat
         }
     }
     trials
+}
+
+/// Checks that means can be released, and that no option is about frequencies.
+fn check_means(options: &Options, stream: &DataStream, chosen: &[&'static dyn Subject]) -> Result<(), Error> {
+    let (name, kind) = (stream.name(), stream.kind());
+    let DataStream::Counts(counts) = stream else {
+        return Err(refused(format_args!("--mean needs counts of users, but {name} is a stream of {kind}")));
+    };
+    if counts.means().is_none() {
+        return Err(refused(format_args!(
+            "--mean needs two values and a user at each timestamp, which {name} has not"
+        )));
+    }
+    if options.queries || options.oracle.is_some() || options.parameters.repair.is_some() {
+        return Err(refused("--mean goes without --queries, --oracle and --repair, which are about frequencies"));
+    }
+    let releases_none = |subject: &&&dyn Subject| {
+        let listed = subject.mechanism().filter(|listed| listed.family == Family::Local);
+        let kind = listed.and_then(|listed| listed.short_name.parse::<LocalKind>().ok());
+        subject.name() != "constant" && !kind.is_some_and(LocalKind::releases_means)
+    };
+    match chosen.iter().find(releases_none) {
+        Some(subject) => Err(refused(format_args!(
+            "--mean: {} releases no mean; lbu, lsp, lbd, lba, lpu, lpd and lpa do",
+            subject.name()
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Refuses `--smooth` for mechanisms whose releases it does not change.

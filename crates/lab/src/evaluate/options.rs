@@ -70,6 +70,8 @@ pub struct Options {
     pub threads: Option<NonZeroUsize>,
     /// Whether queries are answered, too.
     pub queries: bool,
+    /// Whether values are taken as the numbers 0, 1, 2, .., of which local mechanisms release the mean.
+    pub mean: bool,
     /// How a table is read.
     pub input: InputSpec,
     /// Parameters of some mechanisms.
@@ -193,6 +195,7 @@ impl Options {
             protects: self.contribution.map_or(defaults.protects, Protects::Contribution),
             within_domain: self.within_domain,
             smooth: self.smooth,
+            mean: self.mean,
             batch: self.batch.unwrap_or(defaults.batch),
             order: self.order.map_or(defaults.order, |ModelOrder(order)| order),
             distance: self.distance.unwrap_or(defaults.distance),

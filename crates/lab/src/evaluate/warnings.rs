@@ -52,6 +52,9 @@ fn of_error(finding: &Finding, stream: &DataStream) -> Option<String> {
     let (_, mse) = finding.metrics.iter().find(|(metric, _)| *metric == Metric::Mse)?;
     #[allow(clippy::cast_precision_loss)] // a number of values
     let (guess, what) = match stream {
+        DataStream::Counts(stream) if finding.settings.mean => {
+            ((stream.domain() as f64 - 1.0) / 2.0, "half the range, the most that a guess in its middle is off by")
+        }
         DataStream::Counts(stream) => (1.0 / stream.domain() as f64, "the average share of a value"),
         DataStream::Numbers(stream) => {
             let grid = stream.grid();

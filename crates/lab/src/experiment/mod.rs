@@ -24,7 +24,9 @@ use crate::stop::Stop;
 use crate::stream::{CountStream, DataStream, NumberStream, StreamKind, SymbolStream};
 use crate::subjects::Misfit;
 pub use settings::{RequirementClass, Setting, TrialSettings};
-pub use subject::{CountOutcome, NumberOutcome, OnCounts, OnNumbers, OnSymbols, RunError, Subject, SymbolOutcome};
+pub use subject::{
+    CountOutcome, MeanOutcome, NumberOutcome, OnCounts, OnNumbers, OnSymbols, RunError, Subject, SymbolOutcome,
+};
 
 /// A mechanism with its settings.
 #[derive(Clone)]
@@ -192,7 +194,16 @@ impl Run {
 
 /// A stream with its true answers.
 enum Bench<'a> {
-    Counts { stream: &'a CountStream, truth: Truth, queries: BTreeMap<NonZeroU64, Result<QueryTruth, QueryError>> },
+    Counts {
+        stream: &'a CountStream,
+        truth: Truth,
+        queries: BTreeMap<NonZeroU64, Result<QueryTruth, QueryError>>,
+    },
+    /// The values as numbers, and their true means; `None` where nobody is there at some timestamp.
+    Means {
+        stream: &'a CountStream,
+        truth: Option<NumberStream>,
+    },
     Numbers(&'a NumberStream),
     Symbols(&'a SymbolStream),
 }
@@ -200,6 +211,9 @@ enum Bench<'a> {
 impl<'a> Bench<'a> {
     fn new(stream: &'a DataStream, trials: &[Trial<'_>], plan: &Plan) -> Self {
         match stream {
+            DataStream::Counts(stream) if trials.iter().any(|trial| trial.settings.mean) => {
+                Self::Means { stream, truth: stream.means() }
+            }
             DataStream::Counts(stream) => {
                 let mut queries = BTreeMap::new();
                 for trial in trials.iter().filter(|_| plan.queries) {
@@ -238,6 +252,20 @@ impl<'a> Bench<'a> {
                     run.monitor_roc = mean_curve(&curves, CURVE_STEPS);
                 }
                 Ok(run)
+            }
+            Self::Means { stream, truth } => {
+                let truth = truth.as_ref().ok_or_else(|| RunError::unsupported("nobody has a mean"))?;
+                let misfit = || Misfit::boxed(*subject, StreamKind::Counts, stream.name());
+                let subject = subject.on_counts().ok_or_else(misfit)?;
+                let (outcome, time) = timed(|| subject.run_mean(stream, settings, random))?;
+                let mut metrics = compare_numbers(truth, &outcome.released.values)?;
+                let coverage = coverage_of_numbers(truth, &outcome.released.values, &outcome.released.variances);
+                metrics.extend(coverage.map(|part| (Metric::Coverage, part)));
+                metrics.insert(Metric::Cfpu, cfpu(stream, outcome.reports));
+                if outcome.bytes > 0 {
+                    metrics.insert(Metric::Bytes, cfpu(stream, outcome.bytes));
+                }
+                Ok(Run::of(metrics, time))
             }
             Self::Numbers(stream) => {
                 let misfit = || Misfit::boxed(*subject, StreamKind::Numbers, stream.name());

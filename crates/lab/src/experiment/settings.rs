@@ -52,6 +52,8 @@ pub struct TrialSettings {
     pub median: bool,
     /// Local: whether releases use the reports of the question that decided about them.
     pub reuse: bool,
+    /// Local: whether values are taken as the numbers 0, 1, 2, .., of which the mean is released.
+    pub mean: bool,
     /// Central: which streams must be hard to tell apart.
     pub neighbours: Neighbours,
     /// All but sequences: whether to smooth releases by a
@@ -99,6 +101,7 @@ impl TrialSettings {
             buckets: None,
             median: false,
             reuse: false,
+            mean: false,
             neighbours: Neighbours::AddRemove,
             truncation: None,
             smooth: false,

@@ -191,6 +191,29 @@ pub trait OnCounts {
         settings: &TrialSettings,
         random: &mut SeededRandom,
     ) -> Result<CountOutcome, RunError>;
+
+    /// The same for the mean of the values, which are taken as the numbers 0, 1, 2, and so on. A mechanism without
+    /// means is [unsupported](RunError::Unsupported).
+    fn run_mean(
+        &self,
+        stream: &CountStream,
+        settings: &TrialSettings,
+        random: &mut SeededRandom,
+    ) -> Result<MeanOutcome, RunError> {
+        let _ = (stream, settings, random);
+        Err(RunError::unsupported("it releases no mean"))
+    }
+}
+
+/// The released means of a stream of counts whose values are taken as numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MeanOutcome {
+    /// The means.
+    pub released: NumberOutcome,
+    /// Reports that users sent, over all timestamps and questions.
+    pub reports: u64,
+    /// Length of those reports, in bytes.
+    pub bytes: u64,
 }
 
 /// Runs on streams of numbers.

@@ -1,6 +1,8 @@
 //! [`CountStream`]: a data set for the local and central families.
 
-use super::DataStreamError;
+use tidegate_kernel::Grid;
+
+use super::{DataStreamError, NumberStream};
 
 /// The number of users with each value of a domain, at each timestamp.
 ///
@@ -118,6 +120,19 @@ impl CountStream {
     /// Returns the counts: one row a timestamp, one column a value.
     pub fn counts(&self) -> &[Vec<u64>] {
         &self.counts
+    }
+
+    /// Returns the mean value of the users at each timestamp, where values are the numbers 0, 1, 2, and so on; `None`
+    /// for a single value, and where nobody is there at some timestamp.
+    pub fn means(&self) -> Option<NumberStream> {
+        let greatest = as_float(self.domain() as u64 - 1);
+        let mean = |(timestamp, row): (usize, &Vec<u64>)| {
+            let users = as_float(self.population(timestamp));
+            let sum: f64 = (0..).zip(row).map(|(value, count)| as_float(value) * as_float(*count)).sum();
+            (users > 0.0).then(|| (sum / users).clamp(0.0, greatest))
+        };
+        let means: Option<Vec<f64>> = self.counts.iter().enumerate().map(mean).collect();
+        NumberStream::new(self.name.clone(), Grid::new(0.0, greatest, 1.0).ok()?, means?).ok()
     }
 
     /// Returns the number of users at a timestamp.

@@ -11,7 +11,9 @@ use tidegate::sequence::{batched, crr, hamming};
 use tidegate_lab::SymbolStream;
 use tidegate_lab::experiment::{OnSymbols, RunError, Subject, TrialSettings};
 use tidegate_lab::sequence::noise::{Answers, TwoSteps};
-use tidegate_lab::sequence::{SequenceSubject, SymbolDistance, batched_settings, learn, paper_crr_not_private};
+use tidegate_lab::sequence::{
+    SUPPORT, SequenceSubject, SymbolDistance, batched_settings, learn, paper_crr_not_private,
+};
 use tidegate_lab::stream::Space;
 
 use crate::chi_square::{assert_fits, assert_rejects};
@@ -281,7 +283,7 @@ fn what_subjects_release_has_the_distribution_that_was_accounted_for() {
 }
 
 #[test]
-fn batches_that_cannot_be_computed_and_other_distances_of_a_grid_are_refused() {
+fn other_distances_of_a_grid_are_refused() {
     let grid = Space::Grid { columns: 20, rows: 20 };
     let stream = SymbolStream::new("gaze", grid, vec![vec![0, 21, 42, 42]; 3]).unwrap();
     let settings = TrialSettings::new("1".parse().unwrap(), NonZeroU64::MIN);
@@ -292,13 +294,31 @@ fn batches_that_cannot_be_computed_and_other_distances_of_a_grid_are_refused() {
         Err(RunError::Unsupported(error)) => error.to_string(),
         other => panic!("{other:?}"),
     };
-    let too_large = refused(SequenceSubject::Batched, &settings);
-    assert!(too_large.contains("160000") && too_large.contains("at most 1"), "{too_large}");
     let squared = TrialSettings { distance: SymbolDistance::Squared, ..settings.clone() };
     assert!(refused(SequenceSubject::Crr, &squared).contains("grid"));
     assert!(refused(SequenceSubject::Crr, &TrialSettings { order: 3, ..settings.clone() }).contains("order 3"));
     let absolute = TrialSettings { distance: SymbolDistance::Absolute, ..settings };
     assert_eq!(run(SequenceSubject::Crr, &absolute).unwrap().len(), 3);
+}
+
+#[test]
+fn batches_over_large_domains_have_a_support() {
+    let grid = Space::Grid { columns: 20, rows: 20 };
+    let stream = SymbolStream::new("gaze", grid, vec![vec![0, 21, 42, 42, 43, 63, 63]; 3]).unwrap();
+    for (batch, order) in [(2, 1), (3, 2), (10, 1)] {
+        let batch = NonZeroUsize::new(batch).unwrap();
+        let settings = TrialSettings { batch, order, ..TrialSettings::new("1".parse().unwrap(), NonZeroU64::MIN) };
+        let outcome = SequenceSubject::Batched.run(&stream, &settings, &mut SeededRandom::new(655)).unwrap();
+        assert_eq!(outcome.sequences.iter().map(Vec::len).collect::<Vec<_>>(), [7; 3]);
+    }
+    let parts = |length, epsilon: &str| {
+        let settings = batched_settings(400, length, &crr::CrrSettings::new(epsilon.parse().unwrap())).unwrap();
+        (settings.support, settings.part)
+    };
+    assert_eq!(parts(10, "1"), (Some(SUPPORT), None));
+    // Epsilon of a part is at most 10.
+    assert_eq!(parts(10, "2"), (Some(SUPPORT), Some(5)));
+    assert_eq!(parts(10, "3"), (Some(SUPPORT), Some(3)));
 }
 
 #[test]

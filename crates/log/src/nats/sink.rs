@@ -1,8 +1,8 @@
 //! [`NatsSink`]: numbered messages on NATS JetStream.
 //!
-//! A message carries its number in the header [`NUMBER`]. It is appended with the sequence of the last message of its
-//! subject (`Nats-Expected-Last-Subject-Sequence`), so only one of two senders succeeds, and with an identity
-//! (`Nats-Msg-Id`), so that the broker recognises a repetition.
+//! A message carries its number in the header [`NUMBER`]. It is appended with the sequence of the subject's last one
+//! (`Nats-Expected-Last-Subject-Sequence`), so only one of two senders succeeds, and with an identity (`Nats-Msg-Id`),
+//! so that the broker recognises a repetition.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

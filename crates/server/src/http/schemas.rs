@@ -143,6 +143,15 @@ fn of_streams() -> Value {
                 "algorithm": { "const": "ed25519" }, "key": { "type": "string", "pattern": "^[0-9a-f]{64}$" },
             },
         },
+        "SignedTime": {
+            "type": "object",
+            "required": ["nonce", "time", "signature"],
+            "properties": {
+                "nonce": { "type": "string" },
+                "time": { "description": "Seconds since 1970.", "type": "integer" },
+                "signature": { "type": "string", "pattern": "^[0-9a-f]{128}$" },
+            },
+        },
         "Declaration": {
             "type": "object", "required": ["name", "tick", "spec"], "properties": declared,
             "additionalProperties": false,
@@ -166,6 +175,7 @@ fn of_streams() -> Value {
             "properties": {
                 "count": number(),
                 "names": { "type": ["array", "null"], "items": { "type": "string" } },
+                "numbers": { "type": "object" },
             },
         },
         "Asking": {

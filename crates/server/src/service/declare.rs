@@ -9,7 +9,7 @@ use super::{Service, ServiceError};
 use crate::driver::{DriveError, first_state};
 use crate::ingest::issuing::Issuing;
 use crate::store::{NewStream, Status, StoreError, Write, Written};
-use crate::stream::Declaration;
+use crate::stream::{Declaration, DeclarationError};
 
 /// How often a declaration is compared and replaced, while others replace it too.
 const ATTEMPTS: u32 = 3;
@@ -64,6 +64,9 @@ impl Service {
 
     fn first_row(&self, declaration: &Declaration) -> Result<FirstRow, ServiceError> {
         declaration.check()?;
+        if self.membership.is_some() {
+            check_for_cluster(declaration)?;
+        }
         let name = declaration.name.clone();
         let text = to_json(&name, declaration)?;
         let mut slot_key = [0; 16];
@@ -161,6 +164,18 @@ impl Service {
         }
         Ok(())
     }
+}
+
+/// Refuses streams that a cluster does not run: events of a curator never leave the memory of one process, and neither
+/// does who has drawn tokens.
+pub(super) fn check_for_cluster(declaration: &Declaration) -> Result<(), DeclarationError> {
+    if declaration.is_curated() {
+        return Err(DeclarationError::CuratorOfCluster);
+    }
+    if declaration.credentials {
+        return Err(DeclarationError::CredentialsOfCluster);
+    }
+    Ok(())
 }
 
 /// Returns a tag of a declaration, which is another one for each declaration.

@@ -7,6 +7,7 @@
 //! | `cluster` | the service as one process of a cluster |
 //! | `declare` | creation of streams, other queries and another status of those that exist |
 //! | `digest` | what a list shows of each stream |
+//! | `events` | events of curated streams |
 //! | `handle` | shared view of a running stream |
 //! | `members` | registry of the users of a stream with classes |
 //! | `run` | threads that drive the streams |
@@ -17,6 +18,7 @@ mod alarms;
 mod cluster;
 mod declare;
 mod digest;
+mod events;
 mod handle;
 mod members;
 mod run;
@@ -35,6 +37,7 @@ use bytes::Bytes;
 use ed25519_dalek::SigningKey;
 use serde::Serialize;
 use tidegate::kernel::{NoEntropy, SystemRandom};
+use tidegate_device::absence::SignedTime;
 use tidegate_device::api::{OpenQuestion, OpenQuestions, Receipt};
 use tidegate_device::clock::BootClock;
 use tidegate_device::enrolment::PolicyError;
@@ -55,7 +58,7 @@ use crate::driver::{DriveError, DriverEvent, Tools, Turn, progress};
 use crate::ingest::admission::Admission;
 use crate::ingest::commit::{Pending, commit, write_groups};
 use crate::ingest::issuing::Issuing;
-use crate::ingest::{CuratorEvent, EventBuffer, EventBufferError, EventError, EventRejection, ReportError};
+use crate::ingest::{EventBuffer, EventBufferError, ReportError};
 use crate::store::clustered::ReaderFigures;
 use crate::store::{BatchRejection, Record, RecordFilter, RecordKind, ReportBatch, Status, StoreError};
 use crate::stream::{Declaration, DeclarationError};
@@ -188,9 +191,6 @@ fn drivers() -> usize {
 /// How late a stream's step may be until the stream counts as stalled.
 const STALLED: Duration = Duration::from_secs(5);
 
-/// How long a tick of the history waits for its release.
-const HISTORY_PATIENCE: Duration = Duration::from_secs(15);
-
 /// Returns the time, in milliseconds since 1970.
 pub fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -243,12 +243,19 @@ impl Service {
             {
                 return Err(DriveError::Older { stream: name, found: found.version, marked: mark.version }.into());
             }
-            EventBuffer::new(&declaration_of(&found)?)?;
+            let declaration = declaration_of(&found)?;
+            EventBuffer::new(&declaration)?;
+            if membership.is_some() {
+                declare::check_for_cluster(&declaration)?;
+            }
             marks.push((name, progress(&found)?));
         }
         for declaration in declarations {
             declaration.check()?;
             EventBuffer::new(declaration)?;
+            if membership.is_some() {
+                declare::check_for_cluster(declaration)?;
+            }
             match tools.store.stream(&declaration.name) {
                 Ok(found) => declaration.follows(&declaration_of(&found)?)?,
                 Err(StoreError::NoStream(_)) => {}
@@ -426,6 +433,11 @@ impl Service {
         self.signer.verifying_key().to_bytes()
     }
 
+    /// Signs the time for a device that was away. `None` if the nonce is none.
+    pub fn signed_time(&self, nonce: &str) -> Option<SignedTime> {
+        SignedTime::sign(nonce, now() / 1_000, &self.signer)
+    }
+
     /// Returns the open questions of a stream.
     pub fn asking(&self, stream: &str) -> Option<OpenQuestions> {
         let handle = self.handle(stream)?;
@@ -490,62 +502,6 @@ impl Service {
         // The store knows no tokens: for it, all rejected reports are implausible.
         let implausible = receipt.implausible.saturating_sub(wrong as u64);
         Ok(Receipt { implausible, wrong_token: wrong as u64, ..receipt })
-    }
-
-    /// Adds events to the open tick of a curated stream, in memory only. Returns how many were accepted.
-    /// [`EventBuffer::push`] says when the timestamp is needed.
-    ///
-    /// # Errors
-    /// The reason why an event was rejected; those before it were accepted.
-    pub fn push_events(
-        &self,
-        stream: &str,
-        timestamp: Option<u64>,
-        events: Vec<CuratorEvent>,
-    ) -> Result<usize, EventError> {
-        let handle = self.handle(stream).ok_or_else(|| EventError::NoStream(stream.to_owned()))?;
-        let buffer = handle.buffer.as_ref().ok_or(EventError::NotCurated)?;
-        match buffer.push(now(), timestamp, events) {
-            (accepted, None) => Ok(accepted),
-            (accepted, Some(reason)) => Err(EventError::Rejected { accepted, reason }),
-        }
-    }
-
-    /// Releases a whole tick of the history of a stream that is not live yet. It is durable when this returns. Returns
-    /// the number of events. Blocks.
-    ///
-    /// # Errors
-    /// After [`EventError::Unknown`] send the same tick again: it is refused as over if it was released.
-    pub fn push_history(&self, stream: &str, timestamp: u64, events: Vec<CuratorEvent>) -> Result<usize, EventError> {
-        let handle = self.handle(stream).ok_or_else(|| EventError::NoStream(stream.to_owned()))?;
-        let buffer = handle.buffer.as_ref().ok_or(EventError::NotCurated)?;
-        let (is_driven, is_live, is_paused) = {
-            let view = lock(&handle.view);
-            let is_live = !view.declaration.backfill || view.status == Status::Retired;
-            (view.driven, is_live, view.status == Status::Paused)
-        };
-        if is_live {
-            return Err(EventError::Live);
-        }
-        if is_paused {
-            return Err(EventError::Rejected { accepted: 0, reason: EventRejection::Paused });
-        }
-        if !is_driven {
-            return Err(EventError::Unknown);
-        }
-        let count = events.len();
-        let outcome = buffer.offer_past(timestamp, events);
-        let outcome = outcome.map_err(|(accepted, reason)| EventError::Rejected { accepted, reason })?;
-        self.agenda.wake(stream);
-        let outcome = outcome.recv_timeout(HISTORY_PATIENCE);
-        if outcome.is_err() {
-            buffer.withdraw_past();
-        }
-        match outcome {
-            Ok(Ok(())) => Ok(count),
-            Ok(Err(reason)) => Err(EventError::Rejected { accepted: 0, reason }),
-            Err(_) => Err(EventError::Unknown),
-        }
     }
 
     /// Returns published records of a stream. Blocks.

@@ -16,20 +16,22 @@ use tidegate_kernel::primitives::{Neighbours, sampling_probability};
 pub struct Selection {
     /// Spend of classes that are not sampled.
     pub threshold: Epsilon,
-    /// Expected squared error of a count, averaged over the cells.
+    /// Expected squared error of a count at most, averaged over the cells.
     pub error: f64,
     /// Sampling probability of each class; zero for classes that spend nothing.
     pub kept: Vec<f64>,
 }
 
-/// Expected squared error of a count, averaged over the cells of a domain, if classes with `budgets` and `members` are
-/// sampled at a threshold:
+/// Bound on the expected squared error of a count, averaged over the cells of a domain, if classes with `budgets` and
+/// `members` are sampled at a threshold:
 ///
 /// ```text
-/// sum n_i p_i (1-p_i) / d  +  (sum n_i (1-p_i) / d)²  +  2 (S/threshold)²
+/// sum n_i p_i (1-p_i) / d  +  (sum n_i (1-p_i))² / d  +  2 (S/threshold)²
 /// ```
 ///
-/// with `S` the sensitivity, 1 or 2. The paper states it for the total count, `domain = 1`. A budget of `None` is zero.
+/// with `S` the sensitivity, 1 or 2. The second term bounds the mean squared bias of the cells: their biases sum to
+/// `sum n_i (1-p_i)`, and the mean of their squares is largest where one cell has all of it. So it depends on the
+/// registration only. The bound is ours; the paper states the total count, `domain = 1`. A budget of `None` is zero.
 pub fn sampling_error(
     budgets: &[Option<Epsilon>],
     members: &[u64],
@@ -51,7 +53,7 @@ pub fn sampling_error(
     #[allow(clippy::cast_precision_loss)] // one or two
     let scale = neighbours.histogram_sensitivity(NonZeroU64::MIN) as f64 / threshold.as_f64();
     let cells = f64::from(domain.max(1));
-    let error = variance / cells + (bias / cells) * (bias / cells) + 2.0 * scale * scale;
+    let error = variance / cells + bias * bias / cells + 2.0 * scale * scale;
     Selection { threshold, error, kept }
 }
 

@@ -49,12 +49,12 @@ enum Phase {
 }
 
 impl Phase {
-    fn fits(&self, domain: u32) -> bool {
+    fn fits(&self, estimates: u32) -> bool {
         match self {
             Self::Idle | Self::Comparing { .. } => true,
-            Self::Publishing { first_look, .. } => first_look.fits(domain),
+            Self::Publishing { first_look, .. } => first_look.fits(estimates),
             Self::Decided { publishing, .. } => {
-                matches!(**publishing, Self::Publishing { .. }) && publishing.fits(domain)
+                matches!(**publishing, Self::Publishing { .. }) && publishing.fits(estimates)
             }
         }
     }
@@ -63,10 +63,8 @@ impl Phase {
 impl Adaptive {
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn new(division: Division, share: u64, policy: Policy, settings: &LocalSettings) -> Self {
-        // As in the paper, the release before the first is all zero, with unknown error.
-        let domain = settings.domain as usize;
-        let last = Histogram { frequencies: vec![0.0; domain], variances: vec![1.0; domain] };
-        Self { division, share, policy, users: settings.population.get() as f64, last, phase: Phase::Idle }
+        let (users, last) = (settings.population.get() as f64, settings.unknown());
+        Self { division, share, policy, users, last, phase: Phase::Idle }
     }
 
     /// Account that pays for questions.
@@ -76,7 +74,7 @@ impl Adaptive {
 
     /// Whether a loaded state matches these settings.
     pub(super) fn fits(&self, settings: &LocalSettings) -> bool {
-        self.last.fits(settings.domain) && self.phase.fits(settings.domain) && self.division.fits(settings)
+        self.last.fits(settings.estimates()) && self.phase.fits(settings.estimates()) && self.division.fits(settings)
     }
 
     pub(super) fn open(&mut self, timestamp: u64, settings: &LocalSettings) -> Result<Step, LocalError> {
@@ -161,7 +159,8 @@ impl Adaptive {
             return Ok(done(timestamp, self.drifted(drift), freshness, spent, reports, why(reason, None)));
         };
         self.users = answer.users;
-        let prospect = Prospect { cells: settings.domain, part: 1.0, users: self.users, scatter: answer.scatter() };
+        let (mean, scatter) = (answer.mean(), answer.scatter());
+        let prospect = Prospect { cells: settings.domain, part: 1.0, users: self.users, scatter, mean };
         let error = self.division.expected_error(amount, &prospect, settings);
         if amount == 0 || dissimilarity <= error {
             let reason = if amount == 0 { Reason::NoBudget } else { Reason::Unchanged };

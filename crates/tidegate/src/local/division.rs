@@ -1,8 +1,8 @@
 //! [`Division`]: divides the budget of everyone, or the population at full budget, among the timestamps of a window.
 
 use serde::{Deserialize, Serialize};
-use tidegate_kernel::oracle::{Estimate, OracleKind, Variance};
-use tidegate_kernel::{Cohort, Epsilon, Ledger, Question, SLOTS, View, Window};
+use tidegate_kernel::oracle::{Estimate, MeanError, OracleKind, Variance, mean_variance};
+use tidegate_kernel::{Cohort, Epsilon, Ledger, Question, SLOTS, Window};
 
 use crate::local::slots::Slots;
 use crate::local::{LocalError, LocalSettings};
@@ -115,7 +115,7 @@ impl Division {
     ) -> Result<Question, LocalError> {
         let (cohort, epsilon) = self.pay(timestamp, amount, settings)?;
         let oracle = settings.oracle_for(settings.domain, epsilon);
-        Ok(Question { timestamp, phase, cohort, epsilon, oracle, domain: settings.domain, view: View::Values })
+        Ok(Question { timestamp, phase, cohort, epsilon, oracle, domain: settings.domain, view: settings.view() })
     }
 
     /// A question about the values that was paid with `amount`, for an explanation.
@@ -164,8 +164,11 @@ impl Division {
             Self::Population(_) => (Some(settings.epsilon), amount / f64::from(SLOTS)),
         };
         let Some(epsilon) = epsilon else { return f64::INFINITY };
-        let Prospect { cells, part, users, scatter } = *prospect;
+        let Prospect { cells, part, users, scatter, mean } = *prospect;
         let reports = users * share * part;
+        if let Some(mean) = mean {
+            return mean_variance(cells, epsilon, mean, scatter) / reports;
+        }
         let one = oracle.variance(cells, epsilon, 1).at(1.0 / f64::from(cells));
         one / reports + scatter * sampling_factor(reports, users)
     }
@@ -173,14 +176,16 @@ impl Division {
 
 /// A question whose error is to be predicted.
 pub(super) struct Prospect {
-    /// Number of cells.
+    /// Number of cells, or of points of a grid.
     pub(super) cells: u32,
     /// Share of the paid users who are asked.
     pub(super) part: f64,
     /// Number of users.
     pub(super) users: f64,
-    /// Mean of `f (1 - f)` over the cells.
+    /// Mean of `f (1 - f)` over the cells; of numbers, their variance.
     pub(super) scatter: f64,
+    /// Mean of the numbers, as a share of their range.
+    pub(super) mean: Option<f64>,
 }
 
 /// Factor of the variance `f (1 - f)` for `reports` drawn from `users` without replacement.
@@ -192,7 +197,9 @@ pub(super) fn sampling_factor(reports: f64, users: f64) -> f64 {
 pub(super) struct Answer<'a> {
     pub(super) frequencies: &'a [f64],
     variance: Variance,
-    /// Sampling factor.
+    /// Error of a mean, which includes that of sampling.
+    mean_error: Option<MeanError>,
+    /// Sampling factor; zero for a mean.
     sampling: f64,
     /// Estimated number of users.
     pub(super) users: f64,
@@ -205,10 +212,13 @@ impl<'a> Answer<'a> {
     pub(super) fn new(estimate: &'a Estimate, share: f64) -> Self {
         let reports = estimate.reports();
         let users = reports as f64 / share;
+        let mean_error = estimate.mean_error().copied();
+        let sampling = if mean_error.is_some() { 0.0 } else { sampling_factor(reports as f64, users) };
         Self {
             frequencies: estimate.frequencies(),
             variance: estimate.variance(),
-            sampling: sampling_factor(reports as f64, users),
+            mean_error,
+            sampling,
             users,
             reports,
         }
@@ -222,6 +232,9 @@ impl<'a> Answer<'a> {
 
     /// Unbiased estimate of that variance; `None` for a single report of many.
     fn unbiased_variance(&self, estimated: f64) -> Option<f64> {
+        if let Some(error) = &self.mean_error {
+            return error.unbiased;
+        }
         let Variance { constant, slope } = self.variance;
         let left = 1.0 - self.sampling;
         (left > 0.0)
@@ -231,6 +244,10 @@ impl<'a> Answer<'a> {
     /// Unbiased estimate of the mean squared difference between the frequencies among all users and an earlier release.
     /// For static values and population division it is too high by `2 mean f(1-f) / (users - 1)`, because the users
     /// behind the earlier release are not asked again.
+    ///
+    /// Of a mean, the squared difference to the earlier one, as shares of the range. It is unbiased for the mean of the
+    /// distribution that users' numbers are drawn from, and too low by their variance over their number for the mean of
+    /// a fixed population ([proof](tidegate_kernel::proofs::piecewise)).
     pub(super) fn dissimilarity(&self, earlier: &[f64]) -> Option<f64> {
         let mut sum = 0.0;
         for (&now, &then) in self.frequencies.iter().zip(earlier) {
@@ -258,8 +275,17 @@ impl<'a> Answer<'a> {
         ((2.0 * variance * variance + 4.0 * variance * dissimilarity.max(0.0)) / values).sqrt() / 4.0
     }
 
-    /// Unbiased estimate of the mean of `f (1 - f)`, clamped to its range.
+    /// Estimated mean of numbers, as a share of their range.
+    pub(super) fn mean(&self) -> Option<f64> {
+        self.mean_error.and(self.frequencies.first().copied())
+    }
+
+    /// Unbiased estimate of the mean of `f (1 - f)`, clamped to its range; of numbers, their variance as far as reports
+    /// tell it.
     pub(super) fn scatter(&self) -> f64 {
+        if let Some(error) = &self.mean_error {
+            return error.scatter;
+        }
         #[allow(clippy::cast_precision_loss)]
         let values = self.frequencies.len() as f64;
         let square = |f: &f64| f * f - self.unbiased_variance(*f).unwrap_or(0.0);

@@ -4,12 +4,12 @@ use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::oracle::{Estimate, OracleKind};
-use tidegate_kernel::{Epsilon, MAX_DOMAIN, MAX_RESPONSE_EPSILON, Question, Refusal};
+use tidegate_kernel::{Epsilon, Grid, MAX_DOMAIN, MAX_RESPONSE_EPSILON, Question, Refusal, View};
 
 use super::division::Division;
-use super::{LocalKind, Machine, mtsp};
+use super::{LocalKind, Machine, mtsp, numbers};
 use crate::estimate::Periods;
-use crate::release::Release;
+use crate::release::{Histogram, Release};
 
 /// Settings of a local mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,6 +37,9 @@ pub struct LocalSettings {
     /// Periods of seasons, for `track`, which saves them itself.
     #[serde(skip)]
     pub periods: Periods,
+    /// The grid of users' numbers, where their mean is released; `None` for values of a domain. The mechanism saves it.
+    #[serde(skip)]
+    pub numbers: Option<Grid>,
 }
 
 impl LocalSettings {
@@ -51,11 +54,57 @@ impl LocalSettings {
             reuse: false,
             smoother: mtsp::GroupAverage::default(),
             periods: Periods::USUAL,
+            numbers: None,
         }
     }
 
+    /// The same for numbers on a grid, whose mean is released.
+    pub fn of_numbers(epsilon: Epsilon, window: NonZeroU64, grid: Grid, population: NonZeroU64) -> Self {
+        Self { numbers: Some(grid), ..Self::new(epsilon, window, numbers::points(&grid), population) }
+    }
+
     pub(super) fn oracle_for(&self, cells: u32, epsilon: Epsilon) -> OracleKind {
+        if self.numbers.is_some() {
+            return OracleKind::Piecewise;
+        }
         self.oracle.unwrap_or_else(|| OracleKind::best(cells, epsilon))
+    }
+
+    /// What questions about the values are about.
+    pub(super) const fn view(&self) -> View {
+        if self.numbers.is_some() { View::Mean } else { View::Values }
+    }
+
+    /// How many numbers are estimated: a frequency for each value, or one mean.
+    pub(super) const fn estimates(&self) -> u32 {
+        if self.numbers.is_some() { 1 } else { self.domain }
+    }
+
+    /// The release before the first. As in the paper, frequencies are zero, with unknown error. A mean is in the middle
+    /// of its range, of which it has the whole as error.
+    pub(super) fn unknown(&self) -> Histogram {
+        if self.numbers.is_some() {
+            return Histogram { frequencies: vec![0.5], variances: vec![0.25] };
+        }
+        let domain = self.domain as usize;
+        Histogram { frequencies: vec![0.0; domain], variances: vec![1.0; domain] }
+    }
+
+    /// Checks domain, epsilon and oracle.
+    fn check(&self) -> Result<(), LocalError> {
+        let has_points = self.numbers.is_none_or(|grid| numbers::points(&grid) == self.domain);
+        if !(2..=MAX_DOMAIN).contains(&self.domain) || !has_points {
+            return Err(LocalError::Domain { given: self.domain });
+        }
+        if self.epsilon > MAX_RESPONSE_EPSILON {
+            return Err(LocalError::Epsilon { epsilon: self.epsilon, window: self.window.get() });
+        }
+        match self.oracle {
+            Some(given) if self.numbers.is_some() || given == OracleKind::Piecewise => {
+                Err(LocalError::Oracle { given })
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -97,6 +146,14 @@ pub enum LocalError {
     /// Another number of answers than of questions, or an answer over another domain.
     #[error("{given} does not answer what was asked: {expected}")]
     Answer { given: String, expected: String },
+    /// An oracle for numbers, or that of numbers for values.
+    #[error(
+        "{given} does not fit the domain: numbers have one oracle, so name none, and piecewise is for numbers only"
+    )]
+    Oracle { given: OracleKind },
+    /// A mechanism that releases frequencies only.
+    #[error("{mechanism} releases no mean of numbers; lbu, lsp, lbd, lba, lpu, lpd and lpa do")]
+    Numbers { mechanism: &'static str },
     /// `plbu` has a guarantee for each class, so it is made from classes.
     #[error("plbu has a guarantee for each class; make it from classes")]
     ByClass,
@@ -143,13 +200,11 @@ const VERSION: u16 = 1;
 impl Local {
     /// A mechanism that has asked nothing yet.
     pub fn new(kind: LocalKind, settings: LocalSettings) -> Result<Self, LocalError> {
-        if !(2..=MAX_DOMAIN).contains(&settings.domain) {
-            return Err(LocalError::Domain { given: settings.domain });
-        }
-        if settings.epsilon > MAX_RESPONSE_EPSILON {
-            return Err(LocalError::Epsilon { epsilon: settings.epsilon, window: settings.window.get() });
-        }
-        let machine = Machine::new(kind, &settings)?;
+        settings.check()?;
+        let machine = match settings.numbers {
+            Some(grid) => Machine::of_numbers(kind, grid, &settings)?,
+            None => Machine::new(kind, &settings)?,
+        };
         Ok(Self { version: VERSION, settings, last_opened: None, open: Vec::new(), machine })
     }
 
@@ -159,7 +214,7 @@ impl Local {
     }
 
     /// Which mechanism it is.
-    pub const fn kind(&self) -> LocalKind {
+    pub fn kind(&self) -> LocalKind {
         self.machine.kind()
     }
 
@@ -226,10 +281,17 @@ impl Local {
         }
         for (answer, question) in answers.iter().zip(questions) {
             if let Some(estimate) = answer
-                && estimate.frequencies().len() != question.cells() as usize
+                && (estimate.frequencies().len() != question.estimates() as usize
+                    || estimate.mean_error().is_some() != (question.view == View::Mean))
             {
-                let given = format!("an estimate of {} values", estimate.frequencies().len());
-                let expected = format!("the question was about {}", question.cells());
+                let given = match estimate.mean_error() {
+                    Some(_) => "an estimate of a mean".to_owned(),
+                    None => format!("an estimate of {} values", estimate.frequencies().len()),
+                };
+                let expected = match question.view {
+                    View::Mean => "the question was about a mean".to_owned(),
+                    _ => format!("the question was about {}", question.cells()),
+                };
                 return Err(LocalError::Answer { given, expected });
             }
         }
@@ -277,9 +339,10 @@ impl TryFrom<Saved> for Local {
         if let Machine::Track(track) = &machine {
             settings.periods = track.periods();
         }
-        let fits = machine.fits(&settings);
+        settings.numbers = machine.grid();
+        let fits = settings.check().is_ok() && machine.fits(&settings);
         let answerable = open.iter().all(|question| Some(question.timestamp) == last_opened);
-        if !(2..=MAX_DOMAIN).contains(&settings.domain) || !fits || !answerable {
+        if !fits || !answerable {
             return Err("the mechanism's state does not fit its settings".to_owned());
         }
         Ok(Self { version, settings, last_opened, open, machine })

@@ -18,6 +18,8 @@
 //! | [`track`] | population | evenly over the window, with an estimate from the reports of all timestamps |
 //! | [`plbu`] | budget, of each class its own | evenly over the window |
 //!
+//! The seven mechanisms from `lbu` to `lpa` release the mean of users' [`numbers`] as well.
+//!
 //! **Who guards the guarantee?** Each device, with its own ledger, whatever the collector asks. The mechanisms keep to
 //! it on their own side too: budget division through a [`Ledger`](tidegate_kernel::Ledger), population division through
 //! [`Slots`](slots::Slots), in which no slot is used twice within a window.
@@ -33,6 +35,7 @@ pub mod lpu;
 pub mod lsp;
 mod machine;
 pub mod mtsp;
+pub mod numbers;
 pub mod plbu;
 pub mod slots;
 pub mod track;
@@ -40,11 +43,13 @@ mod uniform;
 
 pub use machine::{Local, LocalError, LocalSettings, Step};
 
+use tidegate_kernel::Grid;
 use tidegate_kernel::oracle::Estimate;
 
 use crate::mechanisms::{Output, mechanisms};
 use adaptive::Adaptive;
 use division::Division;
+use numbers::Numbers;
 use uniform::Uniform;
 
 mechanisms! {
@@ -121,6 +126,8 @@ macro_rules! machines {
         #[serde(rename_all = "snake_case")]
         enum Machine {
             $($kind($state),)*
+            /// One of the others, on numbers.
+            Numbers(Box<Numbers>),
         }
 
         impl LocalKind {
@@ -136,32 +143,53 @@ macro_rules! machines {
                 }
             }
 
-            const fn kind(&self) -> LocalKind {
+            /// A mechanism for the mean of numbers on a grid.
+            fn of_numbers(kind: LocalKind, grid: Grid, settings: &LocalSettings) -> Result<Self, LocalError> {
+                if !kind.releases_means() {
+                    return Err(LocalError::Numbers { mechanism: kind.name() });
+                }
+                Ok(Self::Numbers(Box::new(Numbers::new(grid, Self::new(kind, settings)?))))
+            }
+
+            /// The grid of numbers.
+            const fn grid(&self) -> Option<Grid> {
                 match self {
+                    Self::Numbers(numbers) => Some(numbers.grid()),
+                    _ => None,
+                }
+            }
+
+            fn kind(&self) -> LocalKind {
+                match self {
+                    Self::Numbers(numbers) => numbers.machine().kind(),
                     $(Self::$kind(_) => LocalKind::$kind,)*
                 }
             }
 
             fn account(&self) -> &Division {
                 match self {
+                    Self::Numbers(numbers) => numbers.machine().account(),
                     $(Self::$kind(state) => state.account(),)*
                 }
             }
 
             fn open(&mut self, timestamp: u64, settings: &LocalSettings) -> Result<Step, LocalError> {
                 match self {
+                    Self::Numbers(numbers) => numbers.open(timestamp, settings),
                     $(Self::$kind(state) => state.open(timestamp, settings),)*
                 }
             }
 
             fn answer(&mut self, answers: &[Option<Estimate>], settings: &LocalSettings) -> Result<Step, LocalError> {
                 match self {
+                    Self::Numbers(numbers) => numbers.answer(answers, settings),
                     $(Self::$kind(state) => state.answer(answers, settings),)*
                 }
             }
 
             fn fits(&self, settings: &LocalSettings) -> bool {
                 match self {
+                    Self::Numbers(numbers) => numbers.fits(settings),
                     $(Self::$kind(state) => state.fits(settings),)*
                 }
             }

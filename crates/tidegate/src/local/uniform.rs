@@ -28,10 +28,7 @@ struct Asked {
 
 impl Uniform {
     pub(super) fn new(division: Division, share: u64, settings: &LocalSettings) -> Self {
-        // Until something is known: zero, with the largest error.
-        let domain = settings.domain as usize;
-        let last = Histogram { frequencies: vec![0.0; domain], variances: vec![1.0; domain] };
-        Self { division, share, last, asked: None }
+        Self { division, share, last: settings.unknown(), asked: None }
     }
 
     /// Account that pays for questions.
@@ -41,7 +38,7 @@ impl Uniform {
 
     /// Whether a loaded state matches these settings.
     pub(super) fn fits(&self, settings: &LocalSettings) -> bool {
-        self.last.fits(settings.domain) && self.division.fits(settings)
+        self.last.fits(settings.estimates()) && self.division.fits(settings)
     }
 
     pub(super) fn open(&mut self, timestamp: u64, settings: &LocalSettings) -> Result<Step, LocalError> {

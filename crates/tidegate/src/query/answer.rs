@@ -16,6 +16,9 @@ pub enum Unit {
     Frequencies,
     /// Users, summed over the timestamps. The number of users at each timestamp must be known.
     Counts,
+    /// Mean of users' numbers, in the unit of the stream, averaged over the timestamps. A history does not know the
+    /// range of the numbers.
+    Mean,
 }
 
 /// A closed interval.
@@ -106,7 +109,7 @@ impl Answer {
     pub fn possible_interval(&self, confidence: f64) -> Result<Option<Interval>, QueryError> {
         let greatest = match self.unit {
             Unit::Frequencies => self.possible.high,
-            Unit::Counts => f64::INFINITY,
+            Unit::Counts | Unit::Mean => f64::INFINITY,
         };
         let interval = self.interval(confidence)?.clipped_to(Interval { low: self.possible.low, high: greatest });
         Ok(self.is_stated().then_some(interval))

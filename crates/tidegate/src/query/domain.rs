@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::slice;
 
 use serde::{Deserialize, Serialize};
 
@@ -9,6 +10,7 @@ use crate::post_processing;
 use crate::release::{Release, Statistic};
 use crate::tree::TreeShape;
 
+use super::answer::Unit;
 use super::error::QueryError;
 
 /// Published statistic of a stream, the same at all timestamps.
@@ -19,6 +21,8 @@ pub enum Domain {
     Histogram(u32),
     /// Tree over so many values.
     Tree(u32),
+    /// Mean of numbers, as the only value.
+    Number,
 }
 
 impl Domain {
@@ -31,7 +35,8 @@ impl Domain {
         match release.statistic {
             Statistic::Histogram(_) | Statistic::Counts(_) => Ok(Self::Histogram(size)),
             Statistic::Tree(_) => Ok(Self::Tree(size)),
-            Statistic::Number(_) | Statistic::Symbol(_) => Err(QueryError::NotFrequencies { timestamp }),
+            Statistic::Number(_) => Ok(Self::Number),
+            Statistic::Symbol(_) => Err(QueryError::NotFrequencies { timestamp }),
         }
     }
 
@@ -39,11 +44,15 @@ impl Domain {
     pub const fn size(self) -> u32 {
         match self {
             Self::Histogram(size) | Self::Tree(size) => size,
+            Self::Number => 1,
         }
     }
 
-    /// Finds the values `first..=last`.
-    pub(super) fn find(self, first: u32, last: u32) -> Result<Place, QueryError> {
+    /// Finds the values `first..=last`, which are asked for in a unit.
+    pub(super) fn find(self, first: u32, last: u32, unit: Unit) -> Result<Place, QueryError> {
+        if (self == Self::Number) != (unit == Unit::Mean) {
+            return Err(QueryError::OtherUnit { domain: self });
+        }
         if first > last {
             return Err(QueryError::ReversedRange { first, last });
         }
@@ -52,7 +61,7 @@ impl Domain {
             return Err(QueryError::UnknownValue { value, domain: self.size() });
         }
         Ok(match self {
-            Self::Histogram(_) => Place::Values(first as usize..last as usize + 1),
+            Self::Histogram(_) | Self::Number => Place::Values(first as usize..last as usize + 1),
             Self::Tree(size) => {
                 let shape = TreeShape::new(size);
                 let nodes = shape.cover(first, last).into_iter();
@@ -67,6 +76,7 @@ impl fmt::Display for Domain {
         match self {
             Self::Histogram(size) => write!(formatter, "histogram of {size} values"),
             Self::Tree(size) => write!(formatter, "tree over {size} values"),
+            Self::Number => formatter.write_str("mean of numbers"),
         }
     }
 }
@@ -74,9 +84,8 @@ impl fmt::Display for Domain {
 /// Numbers of a statistic: the values of a histogram, or all nodes of a tree.
 fn numbers(statistic: &Statistic) -> (&[f64], &[f64]) {
     match statistic {
-        Statistic::Histogram(_) | Statistic::Counts(_) | Statistic::Number(_) | Statistic::Symbol(_) => {
-            statistic.leaves()
-        }
+        Statistic::Histogram(_) | Statistic::Counts(_) | Statistic::Symbol(_) => statistic.leaves(),
+        Statistic::Number(number) => (slice::from_ref(&number.value), slice::from_ref(&number.variance)),
         Statistic::Tree(tree) => tree.nodes(),
     }
 }

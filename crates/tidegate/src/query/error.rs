@@ -47,8 +47,10 @@ pub enum QueryError {
     OtherDomain { given: Domain, expected: Domain },
     #[error("the release of timestamp {timestamp} is refused: {reason}")]
     BadRelease { timestamp: u64, reason: Unsound },
-    #[error("the release of timestamp {timestamp} is a number or a symbol; queries are about frequencies of values")]
+    #[error("the release of timestamp {timestamp} is a symbol; queries are about frequencies of values, or means")]
     NotFrequencies { timestamp: u64 },
+    #[error("releases are of a {domain}: the unit mean is for means of numbers, and frequencies and counts for values")]
+    OtherUnit { domain: Domain },
     #[error("a domain of {given} values is too large; it has at most {}", u32::MAX)]
     DomainTooLarge { given: usize },
     #[error("a history of capacity zero keeps nothing; the capacity is at least 1")]

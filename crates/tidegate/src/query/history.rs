@@ -39,6 +39,11 @@ impl Query {
         Self { first, last, delta, unit: Unit::Frequencies }
     }
 
+    /// Mean of users' numbers, averaged over the last `delta` timestamps.
+    pub const fn mean(delta: u64) -> Self {
+        Self { unit: Unit::Mean, ..Self::counting(0, delta) }
+    }
+
     /// Asks for counts instead.
     pub const fn in_counts(self) -> Self {
         Self { unit: Unit::Counts, ..self }
@@ -288,7 +293,7 @@ impl History {
 
     fn ask(&self, query: &Query, shift: Option<u64>, timestamp: u64) -> Result<Answer, QueryError> {
         let (domain, position) = self.locate(timestamp)?;
-        let place = domain.find(query.first, query.last)?;
+        let place = domain.find(query.first, query.last, query.unit)?;
         let periods = Periods::find(position, query.delta, shift, |position| self.kept[position].release.timestamp)?;
         periods.sum(query.unit, self.window, self.correlation, |position| self.sample(position, &place))
     }

@@ -300,11 +300,12 @@ impl Monitor {
         {
             return Err(QueryError::OutOfOrder { timestamp, latest: latest.timestamp });
         }
-        let (frequency, variance) = domain.find(self.rule.query.first, self.rule.query.last)?.read(statistic);
+        let Query { first, last, unit, .. } = self.rule.query;
+        let (frequency, variance) = domain.find(first, last, unit)?.read(statistic);
         let repeated = self.samples.back().filter(|_| freshness != Freshness::Fresh);
         let shared = repeated.map_or(variance, |repeated| repeated.shared);
         let sample = Sample { timestamp, frequency, variance, shared, population, freshness };
-        sample.scale(self.rule.query.unit)?;
+        sample.scale(unit)?;
 
         self.domain = Some(domain);
         self.samples.push_back(sample);
@@ -367,7 +368,7 @@ impl TryFrom<Saved> for Monitor {
             return Err(QueryError::NothingReleased);
         }
         if let Some(domain) = domain {
-            domain.find(rule.query.first, rule.query.last)?;
+            domain.find(rule.query.first, rule.query.last, rule.query.unit)?;
         }
         for pair in samples.windows(2) {
             let (latest, timestamp) = (pair[0].timestamp, pair[1].timestamp);

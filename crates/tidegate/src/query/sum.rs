@@ -52,7 +52,7 @@ impl Sample {
     /// Factor from frequencies to the unit.
     pub(super) fn scale(&self, unit: Unit) -> Result<f64, QueryError> {
         match (unit, self.population) {
-            (Unit::Frequencies, _) => Ok(1.0),
+            (Unit::Frequencies | Unit::Mean, _) => Ok(1.0),
             (Unit::Counts, Some(population)) => Ok(population as f64),
             (Unit::Counts, None) => Err(QueryError::UnknownPopulation { timestamp: self.timestamp }),
         }
@@ -113,6 +113,7 @@ impl Periods {
         let mut first = last;
         let (mut value, mut possible) = (0.0, Interval { low: 0.0, high: 0.0 });
         let (mut variance, mut run) = (0.0, Run::default());
+        let part = if unit == Unit::Mean { 1.0 / self.later.len() as f64 } else { 1.0 };
         for position in start..self.later.end {
             let sample = sample(position);
             first = first.min(sample.timestamp);
@@ -130,13 +131,16 @@ impl Periods {
                 (false, true) => -1.0,
                 _ => continue,
             };
-            let coefficient = sign * sample.scale(unit)?;
+            let coefficient = sign * part * sample.scale(unit)?;
             value += coefficient * sample.frequency;
             possible.low += coefficient.min(0.0);
             possible.high += coefficient.max(0.0);
             run.add(coefficient, &sample);
         }
         variance += run.variance();
+        if unit == Unit::Mean {
+            possible = Interval { low: f64::MIN, high: f64::MAX };
+        }
         let spans_more_than_one_window = match window {
             Window::Timestamps(length) => last - first >= length.get(),
             Window::Unbounded => false,

@@ -86,6 +86,8 @@ pub enum Measure {
     MeanSquare,
     /// Mean absolute difference of counts.
     MeanDistance,
+    /// Squared difference of means, in the squared unit of the numbers.
+    SquaredMean,
 }
 
 /// What users paid for at a timestamp.
@@ -189,6 +191,16 @@ impl Why {
         let (dissimilarity, error) = (known(dissimilarity), known(error));
         let measure = Some(measure).filter(|_| dissimilarity.is_some() || error.is_some());
         Self { dissimilarity, error, measure, ..self }
+    }
+}
+
+impl Why {
+    /// The same about a mean: what was compared are shares of a squared range.
+    #[must_use]
+    pub(crate) fn of_mean(self, squared_range: f64) -> Self {
+        let scaled = |share: Option<f64>| share.map(|share| readable_variance(share * squared_range));
+        let (dissimilarity, error) = (scaled(self.dissimilarity), scaled(self.error));
+        Self { dissimilarity, error, measure: self.measure.map(|_| Measure::SquaredMean), ..self }
     }
 }
 

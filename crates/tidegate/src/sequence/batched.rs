@@ -11,9 +11,13 @@
 //! | --- | --- | --- |
 //! | up to [`PROGRAMME_LIMIT`], [`Effort::Thorough`] | optimum within 1 %, by linear programming | seconds at 256 |
 //! | up to [`CLUSTER_LIMIT`] | [clusters](super::clusters), O(n e^epsilon): 0 to 20 % above | 0.1 s at 1,024 |
+//! | any number, with a [support](BatchedSettings::support) | clusters of [classes](super::support) | .01 to .1 s |
 //! | beyond | none: [`BatchChannelError::TooLarge`] names the size | |
 //!
 //! [`Effort::Thorough`]: super::effort::Effort::Thorough
+//!
+//! With a support, only the likeliest sequences are told apart, and of all others the middle symbol. Every sequence is
+//! answered, also one that is believed impossible, and each with the same guarantee.
 //!
 //! For any length, [divide](BatchedSettings::part) a batch into parts. They are answered one after the other, each with
 //! its share of epsilon and the belief after the parts before.
@@ -24,9 +28,11 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize, Serializer};
-use tidegate_kernel::primitives::{BatchError, ChannelLimits, SymbolBatch, SymbolChannel};
-use tidegate_kernel::{Epsilon, Ledger, Randomness, SpendError};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use tidegate_kernel::primitives::{
+    BatchError, ChannelLimits, ClassesError, SymbolBatch, SymbolChannel, SymbolSequence,
+};
+use tidegate_kernel::{Account, Epsilon, Ledger, Permit, Randomness, Sealed, SpendError};
 
 pub use super::batch::{BatchChannelError, CLUSTER_LIMIT, PROGRAMME_LIMIT, channel};
 use super::batch::{check_size, digits};
@@ -35,15 +41,15 @@ use super::channel::Channel;
 use super::crr::{self, CrrError};
 use super::leakage::Leakage;
 use super::model::{Model, ModelError};
-use super::state::{Saved, SequenceState};
+use super::state::{SUPPORT_VERSION, Saved, SequenceState, VERSION};
+use super::support::{self, MAX_SUPPORT, SupportedChannel};
 use crate::release::{Freshness, Release, Spent, Symbol};
 
 /// Maximum number of symbols in a batch, in all its parts.
 pub const MAX_LENGTH: u32 = 1 << 16;
 
 /// Settings of a batched mechanism.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct BatchedSettings {
     /// As for single steps, with a batch in place of a symbol: epsilon is for a whole batch, and timestamps and window
     /// count batches. The distance of two sequences is the sum over their symbols.
@@ -51,8 +57,75 @@ pub struct BatchedSettings {
     /// Symbols in a batch.
     pub length: u32,
     /// Symbols answered together; all if not given. The last part may be shorter.
-    #[serde(default)]
     pub part: Option<u32>,
+    /// Number of likely sequences that are told apart, up to [`MAX_SUPPORT`]; all sequences if not given. Of any other
+    /// sequence, its middle symbol is answered. For batches with too many sequences to tell all apart.
+    pub support: Option<u32>,
+}
+
+/// Saved settings as text, in which a key may be missing.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NamedSettings {
+    batch: crr::CrrSettings,
+    length: u32,
+    #[serde(default)]
+    part: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    support: Option<u32>,
+}
+
+/// Saved settings as bytes, in which every field is present. Without a support they are those of version 1.
+#[derive(Serialize, Deserialize)]
+struct PlainSettings {
+    batch: crr::CrrSettings,
+    length: u32,
+    part: PlainPart,
+}
+
+#[derive(Serialize, Deserialize)]
+enum PlainPart {
+    Whole,
+    Part(u32),
+    Supported { part: Option<u32>, support: u32 },
+}
+
+impl Serialize for BatchedSettings {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { batch, length, part, support } = self.clone();
+        if serializer.is_human_readable() {
+            return NamedSettings { batch, length, part, support }.serialize(serializer);
+        }
+        let part = match (part, support) {
+            (None, None) => PlainPart::Whole,
+            (Some(part), None) => PlainPart::Part(part),
+            (part, Some(support)) => PlainPart::Supported { part, support },
+        };
+        PlainSettings { batch, length, part }.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for BatchedSettings {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if deserializer.is_human_readable() {
+            let NamedSettings { batch, length, part, support } = NamedSettings::deserialize(deserializer)?;
+            return Ok(Self { batch, length, part, support });
+        }
+        let PlainSettings { batch, length, part } = PlainSettings::deserialize(deserializer)?;
+        let (part, support) = match part {
+            PlainPart::Whole => (None, None),
+            PlainPart::Part(part) => (Some(part), None),
+            PlainPart::Supported { part, support } => (part, Some(support)),
+        };
+        Ok(Self { batch, length, part, support })
+    }
+}
+
+impl BatchedSettings {
+    /// Version of the saved form.
+    const fn version(&self) -> u16 {
+        if self.support.is_some() { SUPPORT_VERSION } else { VERSION }
+    }
 }
 
 /// Error of a batched mechanism.
@@ -76,6 +149,9 @@ pub enum BatchedError {
     /// A batch that could not be gathered or sealed.
     #[error(transparent)]
     Batch(#[from] BatchError),
+    /// Classes of sequences that the kernel rejects.
+    #[error(transparent)]
+    Classes(#[from] ClassesError),
     /// Errors of single steps.
     #[error(transparent)]
     Step(#[from] CrrError),
@@ -118,7 +194,7 @@ pub enum AnswerError<E> {
 /// use tidegate::sequence::model::Model;
 ///
 /// let model = Model::dense(vec![0.7, 0.3], vec![0.9, 0.1, 0.2, 0.8])?;
-/// let settings = BatchedSettings { batch: crr::CrrSettings::new("3".parse()?), length: 3, part: None };
+/// let settings = BatchedSettings { batch: crr::CrrSettings::new("3".parse()?), length: 3, part: None, support: None };
 /// let mut mechanism = Batched::new(model, settings)?;
 /// let mut batch = mechanism.gather()?;
 /// for symbol in [0, 0, 1] {
@@ -144,6 +220,75 @@ struct Part {
     limits: ChannelLimits,
 }
 
+/// Channel of a part: over all its sequences, or over classes of them.
+enum PartChannel {
+    /// With the belief over sequences.
+    Every(Channel, Vec<f64>),
+    Supported(Box<SupportedChannel>),
+}
+
+impl PartChannel {
+    fn channel(&self) -> &Channel {
+        match self {
+            Self::Every(channel, _) => channel,
+            Self::Supported(supported) => supported.channel(),
+        }
+    }
+
+    fn release(&self, model: &Model, length: u32, belief: &mut Belief, output: u32) -> Result<(), BatchedError> {
+        match self {
+            Self::Every(channel, _) => belief.release_sequence(model, length, channel, output)?,
+            Self::Supported(supported) => supported.release(model, belief, output)?,
+        };
+        Ok(())
+    }
+
+    /// Symbols that an output stands for.
+    fn symbols(&self, output: u32, domain: u32, length: u32) -> Vec<u32> {
+        match self {
+            Self::Every(..) => digits(output, domain, length),
+            Self::Supported(supported) => supported.answers(output).unwrap_or_default().to_vec(),
+        }
+    }
+}
+
+/// Sealed parts of a batch.
+enum SealedParts {
+    Numbers(Vec<Sealed<u32>>),
+    Sequences(Vec<Sealed<SymbolSequence>>),
+}
+
+impl SealedParts {
+    fn new(batch: SymbolBatch, by_class: bool, account: Account, timestamp: u64) -> Result<Self, BatchedError> {
+        Ok(if by_class {
+            Self::Sequences(batch.seal_sequences(account, timestamp)?)
+        } else {
+            Self::Numbers(batch.seal(account, timestamp)?)
+        })
+    }
+
+    fn answer(
+        &self,
+        number: usize,
+        of_part: &PartChannel,
+        kernel: &SymbolChannel,
+        permit: Permit,
+        random: &mut impl Randomness,
+    ) -> Result<u32, BatchedError> {
+        let answer = match (self, of_part) {
+            (Self::Numbers(parts), PartChannel::Every(..)) => {
+                kernel.answer(permit, parts.get(number).ok_or(BatchedError::OtherBatch)?, random)
+            }
+            (Self::Sequences(parts), PartChannel::Supported(supported)) => {
+                let class = supported.classes().classify(parts.get(number).ok_or(BatchedError::OtherBatch)?)?;
+                kernel.answer(permit, &class, random)
+            }
+            _ => return Err(BatchedError::OtherBatch),
+        };
+        Ok(answer.map_err(|error| BatchedError::Step(error.into()))?.into_value())
+    }
+}
+
 impl Batched {
     /// Creates the mechanism. Mechanisms of many users can share one model.
     ///
@@ -151,7 +296,7 @@ impl Batched {
     ///
     /// # Errors
     /// [`BatchChannelError::TooLarge`] where more than [`CLUSTER_LIMIT`] sequences would have to be told apart;
-    /// settings that are wrong for [`Crr`](crr::Crr), too.
+    /// [`BatchChannelError::Support`]; settings that are wrong for [`Crr`](crr::Crr), too.
     pub fn new(model: impl Into<Arc<Model>>, settings: BatchedSettings) -> Result<Self, BatchedError> {
         let model = model.into();
         settings.batch.check(&model)?;
@@ -189,19 +334,30 @@ impl Batched {
     /// a batch, gather its symbols again.
     pub fn gather(&self) -> Result<SymbolBatch, BatchedError> {
         let lengths: Vec<u32> = self.parts.iter().map(|part| part.length).collect();
-        Ok(SymbolBatch::new(self.state.model.domain(), &lengths)?)
+        let domain = self.state.model.domain();
+        let batch = if self.settings.support.is_some() { SymbolBatch::wide } else { SymbolBatch::new };
+        Ok(batch(domain, &lengths)?)
     }
 
     /// Returns the channel for the next batch, or its first part, and the belief that it fits: over sequences, numbered
-    /// as [`SymbolBatch`] does.
+    /// as [`SymbolBatch`] does or, with a [support](BatchedSettings::support), over their classes.
     pub fn channel(&self) -> Result<(Channel, Vec<f64>), BatchedError> {
         let Some(part) = self.parts.first() else { return Err(BatchedError::Empty) };
-        self.channel_of(part, &self.state.belief)
+        Ok(match self.channel_of(part, &self.state.belief)? {
+            PartChannel::Every(channel, belief) => (channel, belief),
+            PartChannel::Supported(supported) => (supported.channel().clone(), supported.belief().to_vec()),
+        })
     }
 
-    fn channel_of(&self, part: &Part, belief: &Belief) -> Result<(Channel, Vec<f64>), BatchedError> {
-        let sequences = belief.sequences(&self.state.model, part.length)?;
+    fn channel_of(&self, part: &Part, belief: &Belief) -> Result<PartChannel, BatchedError> {
         let batch = &self.settings.batch;
+        if let Some(sequences) = self.settings.support {
+            let (model, epsilon) = (&self.state.model, part.limits.epsilon());
+            let supported =
+                support::channel(model, belief, part.length, sequences, epsilon, &batch.distance, batch.effort)?;
+            return Ok(PartChannel::Supported(Box::new(supported)));
+        }
+        let sequences = belief.sequences(&self.state.model, part.length)?;
         let channel = channel(
             &sequences,
             self.state.model.domain(),
@@ -210,7 +366,7 @@ impl Batched {
             &batch.distance,
             batch.effort,
         )?;
-        Ok((channel, sequences))
+        Ok(PartChannel::Every(channel, sequences))
     }
 
     /// Belief about the first symbol of a batch, after skipped batches.
@@ -261,13 +417,14 @@ impl Batched {
             return Err(BatchedError::OtherBatch.into());
         }
         self.state.seeded |= !random.provenance().is_private();
-        let sealed = batch.seal(self.state.ledger.account(), timestamp).map_err(BatchedError::from)?;
+        let sealed = SealedParts::new(batch, self.settings.support.is_some(), self.state.ledger.account(), timestamp)?;
         let whole = self.settings.batch.step().map_err(BatchedError::from)?;
         let loss = whole.checked_mul(2).ok_or(BatchedError::Step(CrrError::Budget { given: whole }))?;
         let mut symbols = Vec::with_capacity(self.settings.length as usize);
         let (mut spent, mut leaked) = (None::<Epsilon>, None::<Epsilon>);
-        for (part, sealed) in self.parts.clone().iter().zip(&sealed) {
-            let (channel, _) = self.channel_of(part, &belief)?;
+        for (number, part) in self.parts.clone().iter().enumerate() {
+            let of_part = self.channel_of(part, &belief)?;
+            let channel = of_part.channel();
             let answer = if let [(only, _)] = channel.outputs() {
                 for _ in 0..part.length {
                     belief.pass(&self.state.model).map_err(BatchedError::from)?;
@@ -284,16 +441,14 @@ impl Batched {
                     Err(SpendError::Refused(refusal)) => return Err(BatchedError::from(refusal).into()),
                     Err(SpendError::NotSaved(error)) => return Err(AnswerError::NotSaved(error)),
                 };
-                let answer = kernel.answer(permit, sealed, random);
-                let answer = answer.map_err(|error| BatchedError::Step(error.into()))?.into_value();
-                let released = belief.release_sequence(&self.state.model, part.length, &channel, answer);
-                released.map_err(BatchedError::from)?;
+                let answer = sealed.answer(number, &of_part, &kernel, permit, random)?;
+                of_part.release(&self.state.model, part.length, &mut belief, answer)?;
                 let add = |sum: Option<Epsilon>, more: Epsilon| sum.map_or(Some(more), |sum| sum.checked_add(more));
                 spent = add(spent, part.limits.loss());
                 leaked = add(leaked, part.limits.epsilon());
                 answer
             };
-            symbols.extend(digits(answer, self.state.model.domain(), part.length));
+            symbols.extend(of_part.symbols(answer, self.state.model.domain(), part.length));
         }
         self.state.ledger.close(timestamp).map_err(BatchedError::from)?;
         if let Some(leaked) = leaked {
@@ -356,7 +511,11 @@ fn divide(settings: &BatchedSettings, domain: u32) -> Result<Vec<Part>, BatchedE
     if settings.length > MAX_LENGTH {
         return Err(BatchedError::Length { given: settings.length });
     }
-    check_size(domain, part)?;
+    match settings.support {
+        None => check_size(domain, part)?,
+        Some(given) if (1..=MAX_SUPPORT).contains(&given) => {}
+        Some(given) => return Err(BatchChannelError::Support { given }.into()),
+    }
     let whole = settings.batch.step()?;
     let count = settings.length.div_ceil(part);
     let error = BatchedError::Share { epsilon: whole, parts: count as usize };
@@ -375,7 +534,7 @@ fn divide(settings: &BatchedSettings, domain: u32) -> Result<Vec<Part>, BatchedE
 
 impl Serialize for Batched {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.state.saving(&self.settings).serialize(serializer)
+        self.state.saving(&self.settings, self.settings.version()).serialize(serializer)
     }
 }
 
@@ -383,6 +542,7 @@ impl TryFrom<Saved<BatchedSettings>> for Batched {
     type Error = String;
 
     fn try_from(saved: Saved<BatchedSettings>) -> Result<Self, String> {
-        saved.restore(Self::new, |mechanism| &mut mechanism.state)
+        let version = saved.settings().version();
+        saved.restore(version, Self::new, |mechanism| &mut mechanism.state)
     }
 }

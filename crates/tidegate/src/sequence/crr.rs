@@ -23,7 +23,7 @@ use super::effort;
 pub use super::effort::Effort;
 use super::leakage::Leakage;
 use super::model::{Model, ModelError};
-use super::state::{Saved, SequenceState};
+use super::state::{Saved, SequenceState, VERSION};
 use crate::release::{Freshness, Release, Spent, Symbol};
 
 /// Unit of epsilon and budget.
@@ -321,7 +321,7 @@ impl Crr {
 
 impl Serialize for Crr {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.state.saving(&self.settings).serialize(serializer)
+        self.state.saving(&self.settings, VERSION).serialize(serializer)
     }
 }
 
@@ -329,6 +329,6 @@ impl TryFrom<Saved<CrrSettings>> for Crr {
     type Error = String;
 
     fn try_from(saved: Saved<CrrSettings>) -> Result<Self, String> {
-        saved.restore(Self::new, |mechanism| &mut mechanism.state)
+        saved.restore(VERSION, Self::new, |mechanism| &mut mechanism.state)
     }
 }

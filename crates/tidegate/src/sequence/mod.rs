@@ -17,6 +17,7 @@
 //! | [`hamming`] | the optimal channel for the Hamming distance |
 //! | [`leakage`] | leakage so far: an account, and an exact calculator |
 //! | [`model`] | the prior and transitions of a stream |
+//! | [`support`] | channels over batches with too many sequences to tell all apart |
 //! | `programme` | channels by linear programming, nearer to the optimum (feature `programme`) |
 
 pub mod baseline;
@@ -28,7 +29,7 @@ mod state;
 
 #[cfg(feature = "programme")]
 pub use tidegate_sequence::programme;
-pub use tidegate_sequence::{batch, belief, bins, channel, clusters, distance, effort, grid, hamming, model};
+pub use tidegate_sequence::{batch, belief, bins, channel, clusters, distance, effort, grid, hamming, model, support};
 
 use crate::mechanisms::{Mechanism, Output, Preset, mechanisms};
 
@@ -45,7 +46,9 @@ mechanisms! {
     /// Several symbols at a time.
     Batched = "batched" {
         summary: "several symbols at once, at epsilon-SIP for each of them",
-        keys: &["model", "guarantee", "window", "budget", "distance", "effort", "length", "part", "population"],
+        keys: &[
+            "model", "guarantee", "window", "budget", "distance", "effort", "length", "part", "support", "population",
+        ],
         rounds: 0, by_class: false, output: Output::Symbol,
     }
     /// Generalised randomised response, which knows no model.

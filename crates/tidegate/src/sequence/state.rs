@@ -10,7 +10,10 @@ use super::crr::{CrrError, MAX_GAP};
 use super::leakage::Leakage;
 use super::model::Model;
 
-const VERSION: u16 = 1;
+pub(super) const VERSION: u16 = 1;
+
+/// Version of a mechanism with settings that version 1 lacks.
+pub(super) const SUPPORT_VERSION: u16 = 2;
 
 /// Belief, time, spends and leakage of a mechanism.
 #[derive(Debug)]
@@ -59,10 +62,10 @@ impl SequenceState {
         self.next = Some(timestamp.saturating_add(1));
     }
 
-    /// Saved form with these settings.
-    pub(super) fn saving<'a, S>(&'a self, settings: &'a S) -> Saving<'a, S> {
+    /// Saved form with these settings; `version` is that of the settings.
+    pub(super) fn saving<'a, S>(&'a self, settings: &'a S, version: u16) -> Saving<'a, S> {
         let Self { model, belief, next, ledger, leakage, seeded: _ } = self;
-        Saving { version: VERSION, settings, model, belief, next: *next, ledger, leakage }
+        Saving { version, settings, model, belief, next: *next, ledger, leakage }
     }
 }
 
@@ -94,17 +97,22 @@ pub(super) struct Saved<S> {
 }
 
 impl<S> Saved<S> {
-    /// Restores a mechanism: creates it by `fresh`, and replaces its state if the saved one is valid.
+    /// Settings.
+    pub(super) const fn settings(&self) -> &S {
+        &self.settings
+    }
+
+    /// Restores a mechanism: creates it by `fresh`, and replaces its state if the saved one is valid. `known` is the
+    /// version of its settings.
     pub(super) fn restore<M, E: ToString>(
         self,
+        known: u16,
         fresh: impl FnOnce(Model, S) -> Result<M, E>,
         state: impl FnOnce(&mut M) -> &mut SequenceState,
     ) -> Result<M, String> {
         let Self { version, settings, model, belief, next, ledger, leakage } = self;
-        if version != VERSION {
-            return Err(format!(
-                "mechanism state version {version} is not known; this program reads version {VERSION}"
-            ));
+        if version != known {
+            return Err(format!("mechanism state version {version} is not known; these settings have version {known}"));
         }
         let mut mechanism = fresh(model, settings).map_err(|error| error.to_string())?;
         let state = state(&mut mechanism);

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_kernel::primitives::{ClassHistograms, Neighbours};
 use tidegate_kernel::{ClassLedgers, Epsilon, Randomness, Sealed, Window};
 
+use super::levels::classes;
 use super::{
     InputSpec, MonitorSpec, QuerySpec, SpecError, StandingQueries, TimelineSpec, Trust, Values, ValuesSpec, check_keys,
     needed, refinement,
@@ -41,8 +42,9 @@ pub struct CentralSpec {
     /// Which two streams must be hard to tell apart; unless said, those with and without one user's contribution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbours: Option<Neighbours>,
-    /// The classes that users choose from, for `pbd`, `pba` and `personal_track`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The classes that users choose from, for `pbd`, `pba` and `personal_track`: a list, or levels of privacy and of
+    /// windows, of which each pair is a class.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "classes")]
     pub classes: Option<Vec<ClassSpec>>,
     /// How `pbd` and `pba` make one histogram of all classes.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -7,6 +7,7 @@ use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::{Epsilon, Window};
 
 use super::central::{classes_of, longest_window};
+use super::levels::classes;
 use super::{
     ClassSpec, InputSpec, MonitorSpec, QuerySpec, SpecError, StandingQueries, TimelineSpec, Trust, Values, ValuesSpec,
     check_keys, needed, refinement,
@@ -15,7 +16,7 @@ use crate::central::classes::Classes;
 use crate::estimate::Periods;
 use crate::local::mtsp::GroupAverage;
 use crate::local::plbu::Plbu;
-use crate::local::{Local, LocalKind, LocalSettings};
+use crate::local::{Local, LocalError, LocalKind, LocalSettings};
 use crate::mechanisms::Output;
 use crate::post_processing::{Refinement, Repair};
 use crate::query::Correlation;
@@ -35,13 +36,14 @@ pub struct LocalSpec {
     /// How many timestamps share epsilon; `plbu` has it in its classes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<NonZeroU64>,
-    /// The values that a user can hold; for `mtsp` in an order that means something.
+    /// The values that a user can hold; for `mtsp` in an order that means something. Or the range of users' numbers, of
+    /// which the mean is released: for the seven mechanisms from `lbu` to `lpa`.
     pub domain: ValuesSpec,
     /// About how many users there are: [`LocalSettings::population`]. Not for `plbu`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub population: Option<NonZeroU64>,
-    /// The classes that users choose from, for `plbu`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The classes that users choose from, for `plbu`: a list, or levels of privacy and of windows.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "classes")]
     pub classes: Option<Vec<ClassSpec>>,
     /// How answers are randomised; the best oracle for each question where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -101,12 +103,22 @@ impl LocalSpec {
         "monitors",
     ];
 
-    /// The values of the domain.
+    /// The values of the domain, or the grid of numbers.
     ///
     /// # Errors
-    /// [`SpecError::Values`].
+    /// [`SpecError::Values`], and those of [`DomainSpec::grid`](super::DomainSpec::grid).
     pub fn values(&self) -> Result<Values, SpecError> {
-        self.domain.values()
+        self.domain.values_or_numbers()
+    }
+
+    /// Whether users have numbers, of which the mean is released.
+    pub const fn has_numbers(&self) -> bool {
+        matches!(self.domain, ValuesSpec::Numbers(_))
+    }
+
+    /// The statistic that is released.
+    pub const fn output(&self) -> Output {
+        if self.has_numbers() { Output::Number } else { self.mechanism.mechanism().output }
     }
 
     /// About how many users there are; `None` where the mechanism does not divide them.
@@ -123,12 +135,14 @@ impl LocalSpec {
         let name = self.mechanism.name();
         let (epsilon, window) = (needed("epsilon", self.epsilon, name)?, needed("window", self.window, name)?);
         let population = needed("population", self.population, name)?;
+        let values = self.values()?;
         Ok(LocalSettings {
             oracle: self.oracle,
             reuse: self.reuse.unwrap_or(false),
             smoother: self.smoother.unwrap_or_default(),
             periods: self.periods.unwrap_or_default(),
-            ..LocalSettings::new(epsilon, window, self.values()?.count(), population)
+            numbers: values.grid().copied(),
+            ..LocalSettings::new(epsilon, window, values.count(), population)
         })
     }
 
@@ -146,6 +160,9 @@ impl LocalSpec {
             ("periods", self.periods.is_some()),
         ];
         check_keys(mechanism, &given)?;
+        if self.has_numbers() && !self.mechanism.releases_means() {
+            return Err(LocalError::Numbers { mechanism: mechanism.short_name }.into());
+        }
         self.refinement()?;
         let windows = self.window.into_iter().chain(self.classes.iter().flatten().map(|class| class.window));
         self.timeline.unwrap_or_default().check(windows.max().unwrap_or(NonZeroU64::MIN))
@@ -176,6 +193,9 @@ impl LocalSpec {
     /// # Errors
     /// [`SpecError::Unused`].
     pub fn refinement(&self) -> Result<Refinement, SpecError> {
+        if self.has_numbers() && self.repair.is_some() {
+            return Err(SpecError::Unused { key: "repair", mechanism: "a mean" });
+        }
         refinement(self.mechanism.mechanism(), self.repair, self.smooth)
     }
 

@@ -34,6 +34,7 @@
 
 mod central;
 mod input;
+mod levels;
 mod local;
 mod parser_words;
 mod reply;
@@ -54,7 +55,7 @@ use tidegate_kernel::{Decimal, GridError, Window};
 use crate::central::CentralError;
 use crate::central::classes::ClassError;
 use crate::local::LocalError;
-use crate::mechanisms::{self, Family, Mechanism};
+use crate::mechanisms::{self, Family, Mechanism, Output};
 use crate::post_processing::{Refinement, Repair};
 use crate::query::QueryError;
 use crate::scalar::ScalarError;
@@ -68,7 +69,7 @@ pub use input::{ColumnsSpec, Duplicates, Empty, Every, InputSpec, NoLength, NoSe
 pub use local::{LocalMachine, LocalSpec};
 pub use parser_words::plain_words;
 pub use scalar::{DomainSpec, Intake, Outside, ProtectsSpec, ScalarSpec, UnknownOutside};
-pub use sequence::{ModelSpec, SequenceMachine, SequenceSpec};
+pub use sequence::{ModelSpec, PairSpec, SequenceMachine, SequenceSpec};
 pub use series::{AcrossSeries, MOST_SERIES, SeriesSpec};
 use strict::StrictMap;
 
@@ -159,7 +160,15 @@ impl StreamSpec {
         }
     }
 
-    /// The values of its domain; `None` for a scalar stream.
+    /// The statistic that it releases: that of its mechanism, but a number where users of a local stream have numbers.
+    pub const fn output(&self) -> Output {
+        match self {
+            Self::Local(spec) => spec.output(),
+            _ => self.mechanism().output,
+        }
+    }
+
+    /// The values of its domain, or the grid of users' numbers; `None` for a scalar stream.
     ///
     /// # Errors
     /// [`SpecError::Values`].
@@ -352,7 +361,8 @@ impl SpecError {
                 _ => None,
             },
             Self::Local(error) => match error {
-                LocalError::Domain { .. } => Some("domain"),
+                LocalError::Domain { .. } | LocalError::Numbers { .. } => Some("domain"),
+                LocalError::Oracle { .. } => Some("oracle"),
                 LocalError::Epsilon { .. } => Some("epsilon"),
                 LocalError::Window { .. } => Some("window"),
                 _ => None,

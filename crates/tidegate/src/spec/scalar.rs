@@ -72,8 +72,8 @@ pub struct ScalarSpec {
     pub input: InputSpec,
 }
 
-/// The range of readings.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+/// The range of readings, or of the numbers of users.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DomainSpec {
     /// The lower end.

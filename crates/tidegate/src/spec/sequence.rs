@@ -14,7 +14,7 @@ use crate::sequence::crr::{self, Crr, Guarantee};
 use crate::sequence::distance::Distance;
 use crate::sequence::effort::Effort;
 use crate::sequence::leakage::Leakage;
-use crate::sequence::model::{Model, ModelError, Order};
+use crate::sequence::model::{Model, ModelError, Order, SparseRow};
 
 /// Users' correlated streams, and how they are released: each by a mechanism of its own, all with one model.
 ///
@@ -58,6 +58,10 @@ pub struct SequenceSpec {
     /// How many symbols of a batch are answered together, for `batched`: all, unless said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<u32>,
+    /// How many likely sequences are told apart, for `batched`: all, unless said. Of any other, the middle symbol is
+    /// answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub support: Option<u32>,
     /// How many users there are, for a service: it counts what their devices release.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub population: Option<NonZeroU64>,
@@ -69,7 +73,7 @@ pub struct SequenceSpec {
     pub input: InputSpec,
 }
 
-/// A Markov chain of order 1, which is public and was not learned from what it is to protect.
+/// A Markov chain, which is public and was not learned from what it is to protect.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelSpec {
@@ -77,18 +81,37 @@ pub struct ModelSpec {
     pub prior: Vec<f64>,
     /// A row for each symbol: how likely each is to follow it.
     pub transitions: Vec<Vec<f64>>,
+    /// For a chain of order 2: rows for some pairs of symbols, in ascending order. Other pairs follow `transitions`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pairs: Vec<PairSpec>,
+}
+
+/// A row of a chain of order 2.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PairSpec {
+    /// The symbol before the present one, as its place in the domain, from 0 on.
+    pub before: u32,
+    /// The present symbol.
+    pub present: u32,
+    /// How likely each symbol is to follow.
+    pub next: Vec<f64>,
 }
 
 impl ModelSpec {
     /// Its keys.
-    pub const KEYS: &[&str] = &["prior", "transitions"];
+    pub const KEYS: &[&str] = &["prior", "transitions", "pairs"];
 
     /// Writes a model as prior and transitions; `None` for order 2, and for more than 256 symbols.
     pub fn of(model: &Model) -> Option<Self> {
         let domain = model.domain();
         let row = |symbol| (0..domain).map(|next| model.transition(None, symbol, next)).collect();
         let is_small = model.order() == Order::One && domain <= 256;
-        is_small.then(|| Self { prior: model.prior().to_vec(), transitions: (0..domain).map(row).collect() })
+        is_small.then(|| Self {
+            prior: model.prior().to_vec(),
+            transitions: (0..domain).map(row).collect(),
+            pairs: Vec::new(),
+        })
     }
 
     /// The model of so many symbols.
@@ -104,7 +127,16 @@ impl ModelSpec {
         length("the prior", self.prior.len())?;
         length("the list of transitions", self.transitions.len())?;
         self.transitions.iter().try_for_each(|row| length("a row of the transitions", row.len()))?;
-        Model::dense(self.prior.clone(), self.transitions.concat())
+        let first = Model::dense(self.prior.clone(), self.transitions.concat())?;
+        if self.pairs.is_empty() {
+            return Ok(first);
+        }
+        self.pairs.iter().try_for_each(|pair| length("a row of the pairs", pair.next.len()))?;
+        let row = |pair: &PairSpec| {
+            let own = (0..).zip(pair.next.iter().copied()).filter(|(_, share)| *share != 0.0).collect();
+            ((pair.before, pair.present), SparseRow { own, left: 0.0 })
+        };
+        first.with_pairs(self.pairs.iter().map(row))
     }
 }
 
@@ -177,6 +209,7 @@ impl SequenceSpec {
         "effort",
         "length",
         "part",
+        "support",
         "population",
         "trust",
     ];
@@ -240,6 +273,7 @@ impl SequenceSpec {
             ("effort", self.effort.is_some()),
             ("length", self.length.is_some()),
             ("part", self.part.is_some()),
+            ("support", self.support.is_some()),
             ("population", self.population.is_some()),
         ];
         check_keys(self.mechanism.mechanism(), &given)?;
@@ -250,7 +284,8 @@ impl SequenceSpec {
             }
             SequenceKind::Batched => {
                 let (length, part) = (needed("length", self.length, name)?, self.part);
-                let settings = batched::BatchedSettings { batch: self.step(name)?, length, part };
+                let settings =
+                    batched::BatchedSettings { batch: self.step(name)?, length, part, support: self.support };
                 let model = needed("model", model, name)?;
                 Ok(SequenceMachine::Batched(Box::new(Batched::new(Arc::clone(model), settings)?)))
             }

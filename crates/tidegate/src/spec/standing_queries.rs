@@ -10,7 +10,7 @@ use crate::query::{
 use crate::release::Release;
 
 /// A question that is answered after each release: about one value, about a range of values, or about the most frequent
-/// ones.
+/// ones; of a stream of numbers, about their mean, with none of these keys.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuerySpec {
@@ -93,21 +93,30 @@ const fn usual_confidence() -> f64 {
     0.95
 }
 
-/// The values that a query or a monitor is about.
-fn range(
+/// What a query or a monitor is about: values and a unit, or the mean of numbers.
+fn query(
     values: &Values,
-    value: Option<&ValueSpec>,
-    first: Option<&ValueSpec>,
-    last: Option<&ValueSpec>,
-) -> Result<(u32, u32), String> {
+    [value, first, last]: [Option<&ValueSpec>; 3],
+    delta: u64,
+    unit: Unit,
+) -> Result<Query, String> {
+    if values.grid().is_some() {
+        if value.or(first).or(last).is_some() || unit == Unit::Counts {
+            return Err("a stream of numbers is asked for its mean: leave out value, first, last and unit".to_owned());
+        }
+        return Ok(Query::mean(delta));
+    }
+    if unit == Unit::Mean {
+        return Err("the unit mean is for streams of numbers; here it is frequencies or counts".to_owned());
+    }
     match (value, first, last) {
-        (Some(value), None, None) => values.look_up(value).map(|value| (value, value)),
+        (Some(value), None, None) => values.look_up(value).map(|value| Query { unit, ..Query::counting(value, delta) }),
         (None, Some(first), Some(last)) => {
             let (first, last) = (values.look_up(first)?, values.look_up(last)?);
             if first > last {
                 return Err(QueryError::ReversedRange { first, last }.to_string());
             }
-            Ok((first, last))
+            Ok(Query { first, last, delta, unit })
         }
         _ => Err("it is about one value, or about those from first to last".to_owned()),
     }
@@ -125,6 +134,9 @@ impl QuerySpec {
         let (value, first, last) = (self.value.as_ref(), self.first.as_ref(), self.last.as_ref());
         let question = match self.top {
             Some(k) => {
+                if values.grid().is_some() || unit == Unit::Mean {
+                    return Err(error("top asks for the most frequent values, and numbers have none".to_owned()));
+                }
                 if value.or(first).or(last).is_some() || self.delta.is_some() {
                     return Err(error(
                         "top asks about all values of one timestamp, and takes neither values nor delta".to_owned(),
@@ -136,12 +148,11 @@ impl QuerySpec {
                 Question::Top { k, unit }
             }
             None => {
-                let (first, last) = range(values, value, first, last).map_err(error)?;
                 let delta = self.delta.unwrap_or(1);
                 if delta == 0 {
                     return Err(error(QueryError::ZeroDelta.to_string()));
                 }
-                Question::Sum(Query { first, last, delta, unit })
+                Question::Sum(query(values, [value, first, last], delta, unit).map_err(error)?)
             }
         };
         Ok(Asked { name, question, confidence })
@@ -167,16 +178,16 @@ impl MonitorSpec {
 
     fn monitor(&self, values: &Values, window: Window, correlation: Correlation) -> Result<Monitor, SpecError> {
         let error = |problem: String| SpecError::standing_query("monitors", &self.name, problem);
-        let (first, last) =
-            range(values, self.value.as_ref(), self.first.as_ref(), self.last.as_ref()).map_err(error)?;
         let delta = self.delta.unwrap_or(1);
+        let about = [self.value.as_ref(), self.first.as_ref(), self.last.as_ref()];
+        let query = query(values, about, delta, self.unit).map_err(error)?;
         let score = match (self.score, self.shift) {
             (ScoreSpec::Level, None) => Score::Level,
             (ScoreSpec::Level, Some(_)) => return Err(error("a level has no shift; a change has".to_owned())),
             (ScoreSpec::Change, shift) => Score::Change { shift: shift.unwrap_or(delta) },
         };
         let rule = Rule {
-            query: Query { first, last, delta, unit: self.unit },
+            query,
             score,
             direction: self.direction,
             start: self.start,

@@ -44,7 +44,7 @@ fn second_order(domain: u32, random: &mut SeededRandom) -> Model {
 
 fn settings(amount: &str, length: u32) -> BatchedSettings {
     let batch = crr::CrrSettings { effort: Effort::Thorough, ..crr::CrrSettings::new(epsilon(amount)) };
-    BatchedSettings { batch, length, part: None }
+    BatchedSettings { batch, length, part: None, support: None }
 }
 
 fn symbols(releases: &[Release]) -> Vec<u32> {
@@ -121,7 +121,8 @@ fn channels_over_sequences_are_private_by_programme_and_by_clusters() {
         for effort in [Effort::Fast, Effort::Thorough] {
             for distance in [Distance::Hamming, Distance::Squared] {
                 let batch = crr::CrrSettings { effort, distance, ..crr::CrrSettings::new(epsilon(amount)) };
-                let mechanism = Batched::new(model.clone(), BatchedSettings { batch, length, part: None }).unwrap();
+                let mechanism =
+                    Batched::new(model.clone(), BatchedSettings { batch, length, part: None, support: None }).unwrap();
                 let (channel, belief) = mechanism.channel().unwrap();
                 assert_private(&channel, &belief, epsilon(amount));
             }
@@ -134,7 +135,7 @@ fn sequence_clusters_are_near_the_optimum() {
     let cost = |length: u32, effort| {
         let batch =
             crr::CrrSettings { effort, ..crr::CrrSettings::new(epsilon("0.5").checked_mul(length.into()).unwrap()) };
-        expected(&Batched::new(binary_chain(), BatchedSettings { batch, length, part: None }).unwrap())
+        expected(&Batched::new(binary_chain(), BatchedSettings { batch, length, part: None, support: None }).unwrap())
     };
     for length in [2, 3, 4, 5, 6] {
         let (clusters, optimum) = (cost(length, Effort::Fast), cost(length, Effort::Thorough));
@@ -200,7 +201,8 @@ fn answers_have_the_distribution_of_the_channel() {
     // The first batch, answered again and again. That one of 8 counts is off by 6 standard errors has probability below
     // 2e-8.
     let model = Arc::new(binary_chain());
-    let settings = BatchedSettings { batch: crr::CrrSettings::new(epsilon("1.5")), length: 3, part: None };
+    let settings =
+        BatchedSettings { batch: crr::CrrSettings::new(epsilon("1.5")), length: 3, part: None, support: None };
     let random = &mut SeededRandom::new(653);
     let (runs, mut counts) = (4000.0, [0.0; 8]);
     let fresh = || Batched::new(model.clone(), settings.clone()).unwrap();
@@ -231,7 +233,7 @@ fn saving_and_loading_at_any_point_changes_nothing() {
         ..crr::CrrSettings::new(epsilon("1.5"))
     };
     for part in [None, Some(2)] {
-        let settings = BatchedSettings { batch: batch.clone(), length: 3, part };
+        let settings = BatchedSettings { batch: batch.clone(), length: 3, part, support: None };
         let mut straight = Batched::new(model.clone(), settings).unwrap();
         let (mut json, mut postcard) = (copy_of(&straight), copy_of(&straight));
         let mut randoms = [(); 3].map(|()| SeededRandom::new(9));
@@ -274,7 +276,7 @@ fn rejects_too_many_sequences_and_allows_parts() {
     assert!(error.to_string().contains("10^40"), "{error}");
     let large = Model::uniform(u32::try_from(CLUSTER_LIMIT).unwrap() + 1).unwrap();
     let error = Batched::new(large, settings("1", 2)).unwrap_err().to_string();
-    assert!(error.ends_with("merge values of the domain, or release symbols one by one with crr"), "{error}");
+    assert!(error.contains("apart (support)") && error.ends_with("release symbols one by one with crr"), "{error}");
 
     let random = &mut SeededRandom::new(655);
     let divided = BatchedSettings { part: Some(2), ..settings("4", 5) };
@@ -295,7 +297,8 @@ fn window_counts_batches_and_guesses_are_free() {
         distance: Distance::Absolute,
         ..crr::CrrSettings::new(epsilon("2"))
     };
-    let mut mechanism = Batched::new(binary_chain(), BatchedSettings { batch, length: 2, part: None }).unwrap();
+    let mut mechanism =
+        Batched::new(binary_chain(), BatchedSettings { batch, length: 2, part: None, support: None }).unwrap();
     answer(&mut mechanism, 7, &[0, 1], random).unwrap();
     let belief = mechanism.belief().clone();
     let refused = answer(&mut mechanism, 8, &[0, 1], random).unwrap_err();
@@ -318,7 +321,8 @@ fn window_counts_batches_and_guesses_are_free() {
 fn the_robust_mode_spends_half_as_much_of_sequence_privacy() {
     let random = &mut SeededRandom::new(657);
     let batch = crr::CrrSettings { guarantee: Guarantee::Local, ..crr::CrrSettings::new(epsilon("2")) };
-    let mut mechanism = Batched::new(binary_chain(), BatchedSettings { batch, length: 2, part: None }).unwrap();
+    let mut mechanism =
+        Batched::new(binary_chain(), BatchedSettings { batch, length: 2, part: None, support: None }).unwrap();
     let (channel, belief) = mechanism.channel().unwrap();
     assert_private(&channel, &belief, epsilon("1"));
     let releases = answer(&mut mechanism, 0, &[0, 1], random).unwrap();
@@ -357,7 +361,8 @@ fn settings_and_batches_that_do_not_fit_are_refused() {
     ));
     let matrix = DistanceMatrix::new(vec![vec![0.0]]).unwrap();
     let batch = crr::CrrSettings { distance: Distance::Matrix(matrix), ..crr::CrrSettings::new(epsilon("1")) };
-    let other = Batched::new(model.clone(), BatchedSettings { batch, length: 2, part: None }).unwrap_err();
+    let other =
+        Batched::new(model.clone(), BatchedSettings { batch, length: 2, part: None, support: None }).unwrap_err();
     assert_eq!(other, BatchedError::Step(CrrError::Matrix { given: 1, expected: 2 }));
 
     let random = &mut SeededRandom::new(659);
@@ -393,7 +398,7 @@ fn releases_a_constant_batch_without_budget() {
     // A fair bit at first, and then a symbol that is nearly certain.
     let model = Model::dense(vec![0.5, 0.5], vec![0.999, 0.001, 0.999, 0.001]).unwrap();
     let batch = crr::CrrSettings { window: Window::Unbounded, ..crr::CrrSettings::new(epsilon("0.1")) };
-    let mut mechanism = Batched::new(model, BatchedSettings { batch, length: 1, part: None }).unwrap();
+    let mut mechanism = Batched::new(model, BatchedSettings { batch, length: 1, part: None, support: None }).unwrap();
     let random = &mut SeededRandom::new(643);
     for timestamp in 0..3 {
         let releases = answer(&mut mechanism, timestamp, &[1], random).unwrap();
@@ -413,7 +418,8 @@ fn belief_is_updated_after_each_part() {
         for part in [1_u32, 2] {
             let batch = crr::CrrSettings { distance: Distance::Hamming, ..crr::CrrSettings::new(epsilon("1.6")) };
             let mut mechanism =
-                Batched::new(Arc::clone(&model), BatchedSettings { batch, length: 2, part: Some(part) }).unwrap();
+                Batched::new(Arc::clone(&model), BatchedSettings { batch, length: 2, part: Some(part), support: None })
+                    .unwrap();
             let mut shadow = Belief::new(&model);
             let mut timestamp = 0;
             for step in 0..40 {

@@ -87,7 +87,8 @@ fn a_device_releases_what_crr_releases() {
 fn a_device_releases_what_batched_releases() {
     for seed in 0..3 {
         let model = chain(3, seed);
-        let settings = BatchedSettings { batch: CrrSettings::new("1".parse().unwrap()), length: 3, part: None };
+        let settings =
+            BatchedSettings { batch: CrrSettings::new("1".parse().unwrap()), length: 3, part: None, support: None };
         let mut batched = Batched::new(model.model().unwrap(), settings).unwrap();
         let (own, library) = both(&model, 3, Metric::Hamming, |batch, symbols, seed| {
             let mut gathered = batched.gather().unwrap();

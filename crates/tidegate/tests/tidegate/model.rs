@@ -201,8 +201,11 @@ fn what_is_no_model_is_refused() {
     assert_eq!(sparse(row(&[(2, 0.5)], 0.5)), "symbol 2 in transition row is outside the domain 0..2");
     assert_eq!(sparse(row(&[(1, 0.5), (0, 0.5)], 0.0)), "transition row 0 is not in ascending order, each once");
     assert_eq!(sparse(row(&[(1, 0.5)], 0.4)), "transition row 0 sums to 0.9, not to 1 (within 0.000000001)");
-    let large = Model::uniform(5_000).unwrap().with_pairs([]);
-    assert_eq!(large.unwrap_err().to_string(), "a model of order 2 over 5000 symbols has more than 16777216 pairs");
+    let own =
+        (0..5_000_u32).flat_map(|before| (0..5_000).map(move |present| ((before, present), SparseRow::default())));
+    let large = Model::uniform(5_000).unwrap().with_pairs(own.take((1 << 24) + 1));
+    let expected = "a model of order 2 with rows for 16777217 pairs has more than 16777216";
+    assert_eq!(large.unwrap_err().to_string(), expected);
     let model = Model::uniform(2).unwrap();
     assert!(model.clone().with_pairs([((0, 2), row(&[], 1.0))]).is_err());
     assert!(model.clone().with_pairs([((1, 0), row(&[], 1.0)), ((0, 1), row(&[], 1.0))]).is_err());
@@ -236,10 +239,62 @@ fn rejects_saved_model_or_belief_without_pairs() {
     assert!(belief.fits(&model));
     let saved = serde_json::to_value(&belief).unwrap();
     assert!(serde_json::from_value::<Belief>(without(saved.clone())).unwrap_err().to_string().contains("pairs"));
-    let mut null = saved;
+    let mut null = saved.clone();
     null["pairs"] = serde_json::Value::Null;
+    assert!(serde_json::from_value::<Belief>(null.clone()).unwrap_err().to_string().contains("version 2"));
+    null["version"] = 1.into();
     let lost: Belief = serde_json::from_value(null).unwrap();
     assert!(!lost.fits(&model), "after the first symbol there are pairs");
+    let with = |pairs: serde_json::Value| {
+        let mut saved = saved.clone();
+        saved["pairs"] = pairs;
+        serde_json::from_value::<Belief>(saved)
+    };
+    assert!(with(serde_json::json!([0.5, 0.6])).is_err() && with(serde_json::json!([-0.1])).is_err());
+    assert!(!with(serde_json::json!([0.5])).unwrap().fits(&model));
+}
+
+/// Version 1 has a weight for every pair of symbols.
+#[test]
+fn beliefs_of_the_first_version_still_load() {
+    let random = &mut SeededRandom::new(647);
+    let model = second_order(4, random);
+    let mut belief = Belief::new(&model);
+    belief.pass(&model).unwrap();
+    let pair = |pair: u32| model.prior()[pair as usize / 4] * model.transition(None, pair / 4, pair % 4);
+    let mut first = serde_json::to_value(&belief).unwrap();
+    assert_eq!(first["version"], 2);
+    first["version"] = 1.into();
+    first["pairs"] = (0..16).map(pair).collect::<Vec<f64>>().into();
+    let mut loaded: Belief = serde_json::from_value(first.clone()).unwrap();
+    assert!(loaded.fits(&model) && loaded.can_have_advanced(&model));
+    for output in [0, 1, 1, 0] {
+        let joint = |belief: &Belief| belief.sequences(&model, 2).unwrap();
+        assert!(joint(&loaded).iter().zip(joint(&belief)).all(|(one, other)| (one - other).abs() < 1e-14));
+        let channel = channel(belief.present());
+        let output = channel.outputs()[output % channel.outputs().len()].0;
+        let found = loaded.release(&model, &channel, output).unwrap();
+        assert!((found - belief.release(&model, &channel, output).unwrap()).abs() < 1e-14);
+        assert!(loaded.present().iter().zip(belief.present()).all(|(one, other)| (one - other).abs() < 1e-13));
+    }
+    first["pairs"] = vec![0.25; 4].into();
+    assert!(serde_json::from_value::<Belief>(first).is_err());
+}
+
+/// A chain of order 2 over the cells of a grid of 100 by 100: its pairs are 100 million.
+#[test]
+fn order_two_costs_what_was_seen_of_it() {
+    let path: Vec<u32> = (0..400).map(|step| 5_050 + step % 7 + 100 * (step % 5)).collect();
+    let smoothing = Smoothing { pseudo_count: 1.0, background: Background::Frequencies };
+    let model = Model::learn(10_000, [path.as_slice()], Order::Two, smoothing).unwrap();
+    assert!(model.entries() < 1_000, "{}", model.entries());
+    let mut belief = Belief::new(&model);
+    for symbol in path.iter().take(8) {
+        let channel = channel(belief.present());
+        let output = channel.outputs().iter().find(|(output, _)| output == symbol).unwrap_or(&channel.outputs()[0]).0;
+        belief.release(&model, &channel, output).unwrap();
+        assert!((belief.present().iter().sum::<f64>() - 1.0).abs() < 1e-12);
+    }
 }
 
 #[test]

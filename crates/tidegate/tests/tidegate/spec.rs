@@ -219,6 +219,40 @@ fn a_local_spec_with_classes_builds_plbu() {
 }
 
 #[test]
+fn classes_may_be_given_as_levels() {
+    let of = |family: &str, classes: &str| {
+        let json = format!(r#"{{ {family}, "domain": 3, "classes": {classes} }}"#);
+        serde_json::from_str::<StreamSpec>(&json)
+    };
+    let central = r#""family": "central", "mechanism": "pbd""#;
+    let levels = r#"{ "privacy": { "high": 0.1, "low": 0.9 }, "windows": { "day": 24, "week": 168 } }"#;
+    let list = r#"[{ "name": "high/day", "epsilon": 0.1, "window": 24 },
+        { "name": "high/week", "epsilon": 0.1, "window": 168 },
+        { "name": "low/day", "epsilon": 0.9, "window": 24 },
+        { "name": "low/week", "epsilon": 0.9, "window": 168 }]"#;
+    for family in [central, r#""family": "local", "mechanism": "plbu""#] {
+        let (by_levels, by_list) = (of(family, levels).unwrap(), of(family, list).unwrap());
+        assert_eq!(by_levels, by_list);
+        // It is saved and declared as the list.
+        assert_eq!(serde_json::to_string(&by_levels).unwrap(), serde_json::to_string(&by_list).unwrap());
+    }
+    for (wrong, part) in [
+        (levels.replace("windows", "window"), "unknown field `window`"),
+        (levels.replace(r#""windows": { "day": 24, "week": 168 }"#, r#""privacy2": 1"#), "unknown field `privacy2`"),
+        (levels.replace("24", "0"), "nonzero"),
+        ("3".to_owned(), "a list of classes, or the levels privacy and windows"),
+    ] {
+        let error = of(central, &wrong).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+    // No level is no class.
+    let StreamSpec::Central(spec) = of(central, r#"{ "privacy": {}, "windows": { "day": 24 } }"#).unwrap() else {
+        panic!("it says central")
+    };
+    assert_eq!(spec.mechanism().unwrap_err().key(), Some("classes"));
+}
+
+#[test]
 fn a_sequence_spec_builds_a_mechanism_for_each_user() {
     let json = r#"{ "family": "sequence", "mechanism": "crr", "epsilon": 0.5, "domain": ["x", "y"],
         "window": 10, "budget": 2, "distance": "absolute", "guarantee": "local", "effort": "fast",

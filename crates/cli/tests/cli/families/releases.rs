@@ -197,3 +197,40 @@ fn a_reader_of_answers_that_went_away_does_not_end_a_file() {
     let released = std::fs::read_to_string(released).unwrap();
     assert!(released.lines().count() == 1 + 3 * 5_000 && released.lines().last().unwrap().starts_with("4999,c,"));
 }
+
+#[test]
+fn means_of_numbers_are_released_across_runs_and_answered() {
+    let text = std::fs::read_to_string(super::example("mean.toml")).unwrap();
+    let spec =
+        text.replace("\"lpa\"", "\"lpu\"").replace("window = 20", "window = 2").replace("delta = 7", "delta = 2");
+    let stream = Stream::new("means", &spec);
+    let table = |timestamps: std::ops::Range<u64>| {
+        let line = |t: u64, user: u64| {
+            let degrees = if t < 4 { 10 } else { 33 } + user % 9;
+            format!("{t},u{user},{degrees}.25\n")
+        };
+        let lines: String = timestamps.flat_map(|t| (0..1_000).map(move |user| line(t, user))).collect();
+        format!("t,user,value\n{lines}")
+    };
+    let answers = stream.path("answers.ndjson");
+    let mut released = Vec::new();
+    for timestamps in [0..4, 4..8] {
+        let output = stream.go_on(table(timestamps), &format!("--answers {answers}"));
+        assert_eq!(stdout(&output).lines().next(), Some("t,value,variance,freshness,spent,seeded"));
+        released.extend(rows(&output));
+    }
+    assert_eq!(released.len(), 8);
+    for (t, row) in released.iter().enumerate() {
+        let (value, deviation) = (row[1].parse::<f64>().unwrap(), row[2].parse::<f64>().unwrap().sqrt());
+        let truth = if t < 4 { 14.25 } else { 37.25 };
+        assert!((value - truth).abs() < 5.0 * deviation && deviation < 3.0, "{row:?}");
+        assert_eq!(freshness(row), "fresh", "{row:?}");
+    }
+    let said = objects(&std::fs::read_to_string(&answers).unwrap());
+    assert!(said.iter().any(|line| line["query"] == "week" && line["unit"] == "mean"), "{said:?}");
+    assert!(said.iter().any(|line| line["monitor"] == "warm" && line["event"] == "started"), "{said:?}");
+    // A value that is no number is refused; one outside the range is its nearest end.
+    let word = stream.go_on("t,user,value\n9,anna,warm\n", "");
+    assert_refused(&word, "line 2, field \"value\"");
+    assert!(stream.go_on("t,user,value\n9,anna,9999\n", "").status.success());
+}

@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use tidegate_kernel::primitives::{
-    ChannelError, ChannelLimits, ChannelParts, MAX_CHANNEL_EPSILON, PrimitiveError, SymbolChannel, seal_symbol,
+    ChannelError, ChannelLimits, ChannelParts, MAX_CHANNEL_EPSILON, PrimitiveError, SequenceClasses, SymbolBatch,
+    SymbolChannel, seal_symbol,
 };
 use tidegate_kernel::{Epsilon, SeededRandom};
 
@@ -77,6 +78,32 @@ fn answers_have_the_distribution_of_their_symbol() {
         assert_eq!(channel.probability(symbol, 1), 0.0);
     }
     assert_eq!(channel.probability(5, 0), 0.0);
+}
+
+/// Batches of three symbols out of 1,000: in the table, with the anchor's class, and with no other.
+#[test]
+fn batches_have_the_distribution_of_their_class() {
+    let example = example();
+    let channel = example.channel("1.5").unwrap();
+    let table = [0, 0, 0, 5, 6, 7, 999, 999, 999];
+    let rest = (0..1000).map(|symbol| u32::from(symbol >= 500)).collect();
+    let classes = SequenceClasses::new(3, &table, 1, rest).unwrap();
+    assert_eq!(classes.count(), channel.domain());
+    let batches = [([0, 0, 0], 0), ([5, 6, 7], 1), ([999, 999, 999], 2), ([5, 6, 8], 3), ([0, 500, 0], 4)];
+    for (seed, (symbols, class)) in (700..).zip(batches) {
+        let account = account();
+        let mut batch = SymbolBatch::wide(1000, &[3]).unwrap();
+        symbols.iter().for_each(|symbol| batch.push(*symbol).unwrap());
+        let sealed = classes.classify(&batch.seal_sequences(account, 0).unwrap()[0]).unwrap();
+        let mut random = SeededRandom::new(seed);
+        let drawn = tally(DRAWS, 3, || {
+            let answer = channel.answer(permit(epsilon("3")), &sealed, &mut random).unwrap().into_value();
+            example.outputs.iter().position(|(output, _)| *output == answer).unwrap()
+        });
+        assert_fits(&drawn, &example.probabilities(class, 1.5));
+        assert_rejects(&drawn, &example.probabilities(class, 1.1 * 1.5));
+        assert_rejects(&drawn, &example.probabilities(class, 0.9 * 1.5));
+    }
 }
 
 /// A bit with a uniform prior, at the smallest prior that allows it: both bounds are attained.

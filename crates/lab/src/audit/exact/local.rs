@@ -156,7 +156,7 @@ impl Walk<'_> {
         for question in questions {
             let table = self.tables.get(&(question.oracle, question.cells(), question.epsilon))?.as_ref()?;
             // These mechanisms ask about the values themselves.
-            if question.view != View::Values || table.len() != sums.len() {
+            if !matches!(question.view, View::Values | View::Mean) || table.len() != sums.len() {
                 return None;
             }
             sums.iter_mut().zip(table).for_each(|(sum, loss)| *sum += loss);

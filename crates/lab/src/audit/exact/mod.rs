@@ -11,8 +11,8 @@
 //!
 //! | what | enumerated |
 //! | --- | --- |
-//! | frequency oracles | all reports, all pairs of values |
-//! | `lbu lsp lbd lba lpu lpd lpa track`, `plbu` | all decisions, windows and slots; each question's reports |
+//! | frequency oracles, `piecewise` | all reports, all pairs of values |
+//! | `lbu lsp lbd lba lpu lpd lpa track`, `plbu`, means | all decisions, windows and slots; each question's reports |
 //! | `uniform`, `sample` | all windows; the noise on each count |
 //! | `laplace`, `clamped`, `bucorder`, `bucorder_sums` | all pairs of readings, all outputs |
 //! | `crr`, `crr_robust`, `batched`, `rr`, `oue` | all sequences of symbols and of answers, after any answers |

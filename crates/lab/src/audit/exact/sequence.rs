@@ -2,11 +2,13 @@
 
 use tidegate::sequence::baseline::{self, BaselineKind};
 use tidegate::sequence::batched::{self, channel as channel_of_batch};
+use tidegate::sequence::belief::Belief;
 use tidegate::sequence::channel::Channel;
 use tidegate::sequence::crr::{self, Guarantee};
 use tidegate::sequence::effort;
 use tidegate::sequence::leakage::{Exact, ExactError, exact};
 use tidegate::sequence::model::Model;
+use tidegate::sequence::support;
 use tidegate_kernel::Epsilon;
 use tidegate_kernel::oracle::{Oracle, OracleKind};
 use tidegate_kernel::primitives::{ChannelLimits, ChannelParts, SymbolChannel};
@@ -24,14 +26,19 @@ const STEPS: u32 = 3;
 pub fn largest_loss(target: &SequenceTarget) -> Result<Option<f64>, RunError> {
     let length = u32::try_from(target.length).map_err(RunError::unsupported)?;
     match &target.method {
-        Method::Crr(settings) => of_channels(&target.model, 1, length, target.promise, |belief| {
+        Method::Crr(settings) => of_channels(&target.model, 1, length, target.promise, |_, belief| {
             let epsilon = sip(settings)?;
             let channel =
                 effort::channel(belief, epsilon, &settings.distance, settings.effort).map_err(RunError::failed)?;
             matrix(&channel, epsilon)
         }),
+        Method::Batched(batched::BatchedSettings { batch, length, support: Some(listed), .. }) => {
+            of_channels(&target.model, *length, 1, target.promise, |released, _| {
+                supported(&target.model, released, *length, *listed, batch)
+            })
+        }
         Method::Batched(batched::BatchedSettings { batch, length, .. }) => {
-            of_channels(&target.model, *length, 1, target.promise, |belief| {
+            of_channels(&target.model, *length, 1, target.promise, |_, belief| {
                 let epsilon = sip(batch)?;
                 let domain = target.model.domain();
                 let channel = channel_of_batch(belief, domain, *length, epsilon, &batch.distance, batch.effort);
@@ -40,6 +47,37 @@ pub fn largest_loss(target: &SequenceTarget) -> Result<Option<f64>, RunError> {
         }
         Method::Baseline(kind, settings) => Ok(of_baseline(*kind, settings)?.map(|loss| loss * f64::from(length))),
     }
+}
+
+/// A row for each sequence, of the probabilities with which the kernel answers its class, after these outputs.
+fn supported(
+    model: &Model,
+    released: &[u32],
+    length: u32,
+    listed: u32,
+    settings: &crr::CrrSettings,
+) -> Result<Vec<Vec<f64>>, RunError> {
+    let epsilon = sip(settings)?;
+    let mut belief = Belief::new(model);
+    let channel = |belief: &Belief| {
+        support::channel(model, belief, length, listed, epsilon, &settings.distance, settings.effort)
+            .map_err(RunError::failed)
+    };
+    for output in released {
+        channel(&belief)?.release(model, &mut belief, *output).map_err(RunError::failed)?;
+    }
+    let over = channel(&belief)?;
+    let of_classes = matrix(over.channel(), epsilon)?;
+    let sequences = model.domain().pow(length);
+    let row = |number: u32| {
+        let symbols: Vec<u32> =
+            (0..length).rev().map(|place| number / model.domain().pow(place) % model.domain()).collect();
+        let class = over.classes().class_of(&symbols).and_then(|class| of_classes.get(class as usize));
+        let class = class.ok_or_else(|| RunError::failed("a sequence without a class"))?;
+        // A class that is no output has probability zero: there may be more of those than sequences.
+        Ok(class.iter().take(sequences as usize).copied().collect())
+    };
+    (0..sequences).map(row).collect()
 }
 
 /// The SIP of a step.
@@ -72,7 +110,7 @@ fn of_channels(
     batch: u32,
     length: u32,
     promise: Promise,
-    mut channel: impl FnMut(&[f64]) -> Result<Vec<Vec<f64>>, RunError>,
+    mut channel: impl FnMut(&[u32], &[f64]) -> Result<Vec<Vec<f64>>, RunError>,
 ) -> Result<Option<f64>, RunError> {
     let steps = match promise {
         Promise::LocalWindow => length,
@@ -87,8 +125,8 @@ fn of_channels(
     };
     // What one step loses locally, whatever was answered before.
     let mut of_a_step: f64 = 0.0;
-    let found = exact(model, batch, steps, |_, belief| {
-        let matrix = channel(belief)?;
+    let found = exact(model, batch, steps, |released, belief| {
+        let matrix = channel(released, belief)?;
         let laws: Vec<Vec<f64>> = matrix.iter().map(|row| row.iter().map(|p| p.ln()).collect()).collect();
         of_a_step = of_a_step.max(largest_difference(&laws));
         Ok::<_, RunError>(matrix)

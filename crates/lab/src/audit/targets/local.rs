@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use tidegate::local::{Local, LocalKind, LocalSettings, Step};
 use tidegate_device::{AnswerError, Device};
 use tidegate_kernel::oracle::Estimate;
-use tidegate_kernel::{Cohort, Question, SLOTS, SeededRandom};
+use tidegate_kernel::{Cohort, Decimal, Grid, Question, SLOTS, SeededRandom};
 
 use super::patterns::{Pattern, patterns, patterns_everywhere};
 use super::{freshness, other_input, spent};
@@ -36,6 +36,15 @@ impl LocalTarget {
         Self { kind, settings: LocalSettings::new(epsilon, window, domain, population) }
     }
 
+    /// A mechanism for the mean of numbers, as it is audited: whole numbers from 0 on, as many as there are values.
+    pub fn of_numbers(kind: LocalKind, settings: &AuditSettings) -> Result<Self, RunError> {
+        let AuditSettings { epsilon, window, domain } = *settings;
+        let high = Decimal::from(u64::from(domain.saturating_sub(1)));
+        let grid = Grid::exact(Decimal::ZERO, high, Decimal::ONE).map_err(RunError::unsupported)?;
+        let population = NonZeroU64::MIN.saturating_add(u64::from(OTHERS));
+        Ok(Self { kind, settings: LocalSettings::of_numbers(epsilon, window, grid, population) })
+    }
+
     fn window(&self) -> usize {
         usize::try_from(self.settings.window.get()).unwrap_or(usize::MAX)
     }
@@ -43,7 +52,9 @@ impl LocalTarget {
     /// The streams of patterns.
     fn pairs(&self, patterns: Vec<Pattern>) -> Vec<Pair> {
         // Trees tell neighbouring values apart at their lowest level only, and the ends of the domain at all of them.
+        // A mean tells its ends apart best.
         let far = match self.kind {
+            _ if self.settings.numbers.is_some() => self.settings.domain - 1,
             LocalKind::Mtsp | LocalKind::MtspPopulation => self.settings.domain - 1,
             _ => 1,
         };
@@ -62,8 +73,14 @@ impl LocalTarget {
 }
 
 /// All local mechanisms.
-pub(super) fn targets(settings: &AuditSettings) -> Vec<Box<dyn Target>> {
-    LocalKind::ALL.into_iter().map(|kind| Box::new(LocalTarget::new(kind, settings)) as Box<dyn Target>).collect()
+///
+/// # Errors
+/// A domain that is none of numbers.
+pub(super) fn targets(settings: &AuditSettings) -> Result<Vec<Box<dyn Target>>, RunError> {
+    let of_values = LocalKind::ALL.into_iter().map(|kind| Ok(LocalTarget::new(kind, settings)));
+    let with_means = LocalKind::ALL.into_iter().filter(|kind| kind.releases_means());
+    let of_numbers = with_means.map(|kind| LocalTarget::of_numbers(kind, settings));
+    of_values.chain(of_numbers).map(|target| Ok(Box::new(target?) as Box<dyn Target>)).collect()
 }
 
 /// How many rounds of questions a timestamp has at most.
@@ -74,7 +91,19 @@ const PER_ROUND: usize = 5;
 
 impl Target for LocalTarget {
     fn name(&self) -> &'static str {
-        self.kind.mechanism().name()
+        if self.settings.numbers.is_none() {
+            return self.kind.mechanism().name();
+        }
+        match self.kind {
+            LocalKind::Lbu => "lbu_mean",
+            LocalKind::Lsp => "lsp_mean",
+            LocalKind::Lbd => "lbd_mean",
+            LocalKind::Lba => "lba_mean",
+            LocalKind::Lpu => "lpu_mean",
+            LocalKind::Lpd => "lpd_mean",
+            LocalKind::Lpa => "lpa_mean",
+            other => other.mechanism().name(),
+        }
     }
 
     fn family(&self) -> TargetFamily {

@@ -18,7 +18,7 @@ use tidegate::names::UnknownName;
 /// Every target. An error where the settings are outside what a mechanism can be set to.
 pub fn all(settings: &AuditSettings) -> Result<Vec<Box<dyn Target>>, RunError> {
     let mut targets = oracle::targets(settings);
-    targets.extend(local::targets(settings));
+    targets.extend(local::targets(settings)?);
     targets.extend(central::targets(settings)?);
     targets.extend(scalar::targets(settings)?);
     targets.extend(sequence::targets(settings)?);

@@ -17,11 +17,11 @@ pub struct OracleTarget {
     pub domain: u32,
 }
 
-/// All oracles.
+/// All oracles, and that of means.
 pub(super) fn targets(settings: &AuditSettings) -> Vec<Box<dyn Target>> {
     let AuditSettings { epsilon, domain, .. } = *settings;
     let target = |kind| Box::new(OracleTarget { kind, epsilon, domain }) as Box<dyn Target>;
-    OracleKind::ALL.into_iter().map(target).collect()
+    OracleKind::ALL.into_iter().chain([OracleKind::Piecewise]).map(target).collect()
 }
 
 impl Target for OracleTarget {
@@ -73,6 +73,8 @@ impl Target for OracleTarget {
 /// Which values of a domain a report supports, as the bits of a number: all that it tells about its sender's value,
 /// since each oracle's reports are as likely under two values that they both support, or both do not.
 ///
+/// Of a mean, the output, as the bit of a number.
+///
 /// `cell_of` says which of the oracle's values stands for a value of the domain.
 pub(super) fn supported(
     oracle: &Oracle,
@@ -83,6 +85,10 @@ pub(super) fn supported(
     let mut aggregate = oracle.aggregate();
     aggregate.add(report).map_err(RunError::failed)?;
     let supports = aggregate.supports();
+    if oracle.kind() == OracleKind::Piecewise {
+        let output = supports.iter().position(|support| *support > 0).and_then(|output| i32::try_from(output).ok());
+        return Ok(2.0_f64.powi(output.unwrap_or(0)));
+    }
     let supports = |value: u32| supports.get(cell_of(value) as usize).is_some_and(|support| *support > 0);
     Ok((0..domain).filter(|value| supports(*value)).map(|value| f64::from(value).exp2()).sum())
 }

@@ -69,7 +69,10 @@ pub(super) fn targets(settings: &AuditSettings) -> Result<Vec<Box<dyn Target>>, 
     let robust = crr::CrrSettings { guarantee: Guarantee::Local, ..step.clone() };
     let of_window = Window::Timestamps(window);
     let shared = crr::CrrSettings { epsilon: share, window: of_window, budget: epsilon, ..step.clone() };
-    let batch = batched::BatchedSettings { batch: step.clone(), length: 2, part: None };
+    let batch = batched::BatchedSettings { batch: step.clone(), length: 2, part: None, support: None };
+    // Half of the pairs are told apart, of the others the first symbol.
+    let half = (domain.saturating_mul(domain) / 2).min(tidegate::sequence::support::MAX_SUPPORT);
+    let supported = batched::BatchedSettings { support: Some(half), ..batch.clone() };
     let baseline = |kind| {
         let each = baseline::BaselineSettings { epsilon: share, window: of_window, budget: epsilon, domain };
         (Method::Baseline(kind, each), Promise::LocalWindow, epsilon, steps)
@@ -81,6 +84,8 @@ pub(super) fn targets(settings: &AuditSettings) -> Result<Vec<Box<dyn Target>>, 
         (Method::Crr(robust), Promise::Local, epsilon, 1),
         (Method::Batched(batch.clone()), Promise::Sequence, epsilon, 2),
         (Method::Batched(batch), Promise::Local, twice, 2),
+        (Method::Batched(supported.clone()), Promise::Sequence, epsilon, 2),
+        (Method::Batched(supported), Promise::Local, twice, 2),
         baseline(BaselineKind::Rr),
         baseline(BaselineKind::Oue),
     ];
@@ -145,6 +150,7 @@ impl Target for SequenceTarget {
     fn guarantee(&self) -> String {
         let of = match (&self.method, self.promise) {
             (_, Promise::LocalWindow) => format!("any {} symbols", self.length),
+            (Method::Batched(settings), _) if settings.support.is_some() => "a batch, with a support".to_owned(),
             (Method::Batched(_), _) => "a batch".to_owned(),
             (Method::Crr(_) | Method::Baseline(..), _) => "a symbol".to_owned(),
         };

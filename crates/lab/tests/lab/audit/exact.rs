@@ -49,6 +49,13 @@ fn the_claims_of_most_are_tight_to_three_digits() {
         "lpu",
         "lpd",
         "lpa",
+        "piecewise",
+        "lbu_mean",
+        "lsp_mean",
+        "lba_mean",
+        "lpu_mean",
+        "lpd_mean",
+        "lpa_mean",
         "uniform",
         "sample",
         "plbu",
@@ -74,7 +81,10 @@ fn half_of_the_rest_at_each_timestamp_leaves_what_is_left_of_a_window_unspent() 
     // 1/2 for comparing and (1 - 2^-w)/2 for publishing: tight, but for a share that no decision can spend. At a window
     // of 10 that is the claim to three digits.
     for window in [1, 2, 3, 10] {
-        let exact = LocalTarget::new(LocalKind::Lbd, &settings("1", window, 2)).exact().unwrap().unwrap();
+        let settings = settings("1", window, 2);
+        let exact = LocalTarget::new(LocalKind::Lbd, &settings).exact().unwrap().unwrap();
+        let of_mean = LocalTarget::of_numbers(LocalKind::Lbd, &settings).unwrap().exact().unwrap().unwrap();
+        assert!((of_mean - exact).abs() < 1e-6, "w={window}: {of_mean} of means");
         let expected = 1.0 - 0.5_f64.powi(window as i32 + 1);
         assert!((exact - expected).abs() < 1e-6, "w={window}: {exact}, not {expected}");
         assert!(window < 10 || (exact - 1.0).abs() < 5e-4);

@@ -8,6 +8,8 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use serde::Deserialize;
 use serde_json::{Value as JsonValue, json};
+use tidegate::spec::DomainSpec;
+use tidegate_device::absence::SignedTime;
 use tidegate_device::api::{BATCH, Receipt};
 use tidegate_device::wire::{BatchText, MAX_BATCH};
 use tokio::time::timeout_at;
@@ -26,9 +28,16 @@ const MAX_WAIT: u64 = 60;
 pub(super) fn routes() -> Vec<Route> {
     let wait = json!({ "type": "integer", "minimum": 0, "maximum": MAX_WAIT, "default": 0 });
     let bytes = json!({ BATCH: { "schema": { "type": "string", "format": "binary" } } });
+    let digits = json!({ "type": "string", "pattern": "^[0-9a-fA-F]{32}$" });
+    let mut nonce = parameter("nonce", "What the device has drawn for this request.", digits);
+    nonce["required"] = true.into();
     vec![
         Route::get("/v1/operator-key", "operatorKey", "The key with which devices verify policies", operator_key)
             .granted(200, object("OperatorKey")),
+        Route::get("/v1/time", "time", "The time, signed by the operator for devices that were away", time)
+            .parameters([nonce])
+            .granted(200, object("SignedTime"))
+            .refused(&[400]),
         Route::get(
             "/v1/streams/{stream}/policy",
             "policy",
@@ -37,9 +46,14 @@ pub(super) fn routes() -> Vec<Route> {
         )
         .granted(200, object("SignedPolicy"))
         .refused(&[404]),
-        Route::get("/v1/streams/{stream}/values", "values", "The values of the domain, in their order", values)
-            .granted(200, object("Values"))
-            .refused(&[404]),
+        Route::get(
+            "/v1/streams/{stream}/values",
+            "values",
+            "The values of the domain, or the range of numbers",
+            values,
+        )
+        .granted(200, object("Values"))
+        .refused(&[404]),
         Route::get("/v1/streams/{stream}/questions", "questions", "The open questions to devices", questions)
             .parameters([
                 parameter("after", "A known round: the answer waits until there is another.", number()),
@@ -64,6 +78,18 @@ async fn operator_key(State(app): Shared) -> Json<JsonValue> {
     Json(json!({ "algorithm": "ed25519", "key": hex::encode(app.service.operator_key()) }))
 }
 
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Drawn {
+    nonce: String,
+}
+
+async fn time(State(app): Shared, Params(Drawn { nonce }): Params<Drawn>) -> Answer<Json<SignedTime>> {
+    let time = app.service.signed_time(&nonce);
+    let time = time.ok_or_else(|| Problem::bad("parameter", "nonce: expected 32 hexadecimal digits"))?;
+    Ok(Json(time))
+}
+
 fn no_policy() -> Problem {
     let message = "this stream asks no devices, so it has no policy and no questions";
     Problem::new(StatusCode::NOT_FOUND, "no_policy", message)
@@ -82,7 +108,15 @@ async fn values(State(app): Shared, Name(name): Name) -> Answer<Json<JsonValue>>
         || Problem::new(StatusCode::NOT_FOUND, "no_values", "this stream has numbers, and no values of a domain");
     let values = spec.values().ok().flatten().ok_or_else(none)?;
     let names = values.is_named().then(|| (0..values.count()).map(|value| values.name(value)).collect::<Vec<_>>());
-    Ok(Json(json!({ "count": values.count(), "names": names })))
+    let numbers = values.grid().map(|grid| {
+        let [low, high, resolution] = grid.decimals();
+        DomainSpec { resolution: Some(resolution), ..DomainSpec::whole(low, high) }
+    });
+    let mut told = json!({ "count": values.count(), "names": names });
+    if let Some(numbers) = numbers {
+        told["numbers"] = json!(numbers);
+    }
+    Ok(Json(told))
 }
 
 #[derive(Debug, Deserialize)]

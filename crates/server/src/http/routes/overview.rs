@@ -148,7 +148,7 @@ fn row(listed: &Listed, now: u64) -> Row<'_> {
         name: &declaration.name,
         family: declaration.spec.family().name(),
         mechanism: mechanism.short_name,
-        shows: shows(mechanism.output),
+        shows: shows(declaration.spec.output()),
         status: listed.status,
         problem: listed.has_problem,
         driven: listed.is_driven,

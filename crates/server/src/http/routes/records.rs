@@ -132,7 +132,7 @@ fn listed(
 
 /// The names of a stream's values, in the order of every array of frequencies or counts; null for numbers.
 fn names_of(spec: &StreamSpec) -> Answer<JsonValue> {
-    let values = spec.values().map_err(unreadable)?;
+    let values = spec.values().map_err(unreadable)?.filter(|values| values.grid().is_none());
     Ok(values.map_or(JsonValue::Null, |values| (0..values.count()).map(|value| values.name(value)).collect()))
 }
 
@@ -146,6 +146,7 @@ pub(in crate::http) fn record_text(each: &str, record: &Record, times: &Clock) -
 /// Returns the number of values of a stream.
 pub(super) fn domain_of(declaration: &Declaration) -> Answer<usize> {
     Ok(match &declaration.spec {
+        StreamSpec::Local(spec) if spec.has_numbers() => 1,
         StreamSpec::Local(spec) => spec.values().map_err(unreadable)?.count() as usize,
         StreamSpec::Central(spec) => spec.values().map_err(unreadable)?.count() as usize,
         StreamSpec::Sequence(spec) => spec.values().map_err(unreadable)?.count() as usize,

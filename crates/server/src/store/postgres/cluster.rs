@@ -3,7 +3,7 @@
 //! | transaction | effect, all or nothing |
 //! | --- | --- |
 //! | [`add_partitions`](PostgresStore::add_partitions) | adds partitions; questions that are asked later use them |
-//! | [`lease_partitions`](PostgresStore::lease_partitions) | makes a worker the only reader of partitions, under an epoch |
+//! | [`lease_partitions`](PostgresStore::lease_partitions) | makes a worker the only reader, under an epoch |
 //! | [`count`](PostgresStore::count) | moves the position of a partition together with its partial counts |
 //! | [`begin_closing`](PostgresStore::begin_closing) | closes questions; no report is acknowledged for them any more |
 //! | [`put_ends`](PostgresStore::put_ends) | stores up to which positions a closed question must be counted |

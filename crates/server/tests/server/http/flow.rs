@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use ed25519_dalek::SigningKey;
 use serde_json::{Value, json};
+use tidegate_device::absence::SignedTime;
 use tidegate_device::api::{BATCH, Receipt};
 use tidegate_device::enrolment::SignedPolicy;
 use tidegate_device::wire::{Batch, BatchText};
@@ -52,6 +53,14 @@ fn reports_become_a_release_in_every_format() {
     let digits: String = operator.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(key, json!({ "algorithm": "ed25519", "key": digits }));
     policy.verified(&operator).unwrap();
+    let nonce = "0123456789abcdef".repeat(2);
+    let said: SignedTime = serde_json::from_str(&server.get(None, &format!("/v1/time?nonce={nonce}")).text).unwrap();
+    let again = SignedTime::sign(&nonce, said.time, &SigningKey::from_bytes(&[7; 32])).unwrap();
+    assert_eq!(said, again);
+    assert!(said.time.abs_diff(tidegate_server::service::now() / 1_000) <= 5, "{}", said.time);
+    for wrong in ["", "?nonce=", "?nonce=0123", "?nonce=zz23456789abcdef0123456789abcdef"] {
+        assert_eq!(server.get(None, &format!("/v1/time{wrong}")).status, 400, "{wrong}");
+    }
     let names = json!(["home", "work", "shop", "out"]);
     assert_eq!(server.get(None, "/v1/streams/visits/values").json(), json!({ "count": 4, "names": names }));
 

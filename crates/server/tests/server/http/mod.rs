@@ -9,6 +9,7 @@ mod flow;
 mod hangs;
 mod history;
 mod limits;
+mod numbers;
 mod observable;
 mod queries;
 mod refusals;

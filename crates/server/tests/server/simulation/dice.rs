@@ -3,30 +3,30 @@
 use tidegate_kernel::{Randomness, SeededRandom};
 
 #[derive(Debug)]
-pub(super) struct Dice(SeededRandom);
+pub(crate) struct Dice(SeededRandom);
 
 impl Dice {
     /// Creates dice that are independent for each `which`.
-    pub(super) fn new(seed: u64, which: u64) -> Self {
+    pub(crate) fn new(seed: u64, which: u64) -> Self {
         Self(SeededRandom::with_stream(seed, which))
     }
 
     /// Draws a number below a limit.
-    pub(super) fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.0.next_word() % limit
     }
 
     /// Draws an index below a limit.
-    pub(super) fn index(&mut self, length: usize) -> usize {
+    pub(crate) fn index(&mut self, length: usize) -> usize {
         usize::try_from(self.below(length as u64)).unwrap()
     }
 
     /// Draws a number between two ends, inclusive.
-    pub(super) fn between(&mut self, low: u64, high: u64) -> u64 {
+    pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low + 1)
     }
 
-    pub(super) fn chance(&mut self, of: u64, all: u64) -> bool {
+    pub(crate) fn chance(&mut self, of: u64, all: u64) -> bool {
         self.below(all) < of
     }
 }

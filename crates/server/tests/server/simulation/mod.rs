@@ -4,7 +4,7 @@
 
 mod classes;
 mod device;
-mod dice;
+pub(crate) mod dice;
 mod directed;
 mod faults;
 mod marks;

@@ -270,7 +270,7 @@ impl Mtsp {
             // The maximum if nothing is known.
             let mean = 1.0 / f64::from(cells);
             let scatter = answer.as_ref().map_or(mean * (1.0 - mean), Answer::scatter);
-            Prospect { cells, part: 1.0 / f64::from(shape.height()), users: self.users, scatter }
+            Prospect { cells, part: 1.0 / f64::from(shape.height()), users: self.users, scatter, mean: None }
         };
         (1..).zip(answers).map(prospect).collect()
     }

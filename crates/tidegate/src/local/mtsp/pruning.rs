@@ -88,7 +88,7 @@ mod tests {
     fn starts(shape: TreeShape, nodes: &[Node]) -> Vec<u32> {
         match view(shape, nodes.iter().copied()) {
             View::Ranges(starts) => starts,
-            View::Values | View::Sequence { .. } => Vec::new(),
+            View::Values | View::Sequence { .. } | View::Mean => Vec::new(),
         }
     }
 

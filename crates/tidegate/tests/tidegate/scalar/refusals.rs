@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use tidegate::kernel::primitives::{DeviationTests, PrimitiveError, Protects};
 use tidegate::kernel::{Epsilon, Grid, GridError, SeededRandom, Window};
 use tidegate::post_processing::{PostProcessing, PostProcessingError};
-use tidegate::query::{History, QueryError};
+use tidegate::query::{History, Query, QueryError};
 use tidegate::release::{Freshness, Number, Release, Spent, Statistic};
 use tidegate::scalar::{Publication, Scalar, ScalarError, ScalarKind, ScalarSettings, Truncation};
 
@@ -88,7 +88,8 @@ fn queries_and_repairs_of_frequencies_refuse_numbers() {
         why: None,
     };
     let mut history = History::new(Window::EVENT, 10).unwrap();
-    assert_eq!(history.push(release.clone(), None), Err(QueryError::NotFrequencies { timestamp: 4 }));
+    assert_eq!(history.push(release.clone(), None), Ok(()));
+    assert!(matches!(history.answer(&Query::counting(0, 1)), Err(QueryError::OtherUnit { .. })));
     for repair in [PostProcessing::Clip, PostProcessing::Consistency, PostProcessing::NormSub] {
         assert_eq!(repair.apply(&statistic), Err(PostProcessingError::NotFrequencies));
     }

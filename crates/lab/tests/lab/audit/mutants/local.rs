@@ -10,7 +10,7 @@ use tidegate_lab::audit::ledger::{Spend, statement};
 use tidegate_lab::audit::targets::local::LocalTarget;
 use tidegate_lab::audit::{AuditSettings, Pair};
 
-use super::{Form, Variant, caught, coin, of_values, randomised, values};
+use super::{Form, Variant, caught, coin, drawn, of_values, randomised, values};
 
 const WINDOW: usize = 3;
 /// The same, to count shares with.
@@ -148,6 +148,36 @@ fn a_window_of_sampling_that_is_one_too_short_is_caught() {
 #[test]
 fn a_window_of_population_division_that_is_one_too_short_is_caught() {
     caught("`lpu`, window off by one", 8_000, |form| window_off_by_one(LocalKind::Lpu, form));
+}
+
+#[test]
+fn a_window_of_means_that_is_one_too_short_is_caught() {
+    caught("`lpu` of numbers, window off by one", 8_000, |form| {
+        let settings = AuditSettings::small("1".parse().unwrap());
+        let window = NonZeroU64::new(settings.window.get() - 1).unwrap();
+        let claims = LocalTarget::of_numbers(LocalKind::Lpu, &settings).unwrap();
+        let shorter = LocalTarget::of_numbers(LocalKind::Lpu, &AuditSettings { window, ..settings }).unwrap();
+        let does = form.choose(shorter, claims);
+        Variant::claiming_to_be(&claims, does)
+    });
+}
+
+/// Three levels and a window of two outputs: likely outputs beyond the last level are left out, where there must be as
+/// many at each level.
+#[test]
+fn a_window_of_outputs_that_ends_with_the_range_is_caught() {
+    const LEVELS: u32 = 3;
+    const LIKELY: u32 = 2;
+    caught("`piecewise`, window cut off at the end", 60_000, |form| {
+        let outputs = form.choose(LEVELS, LEVELS - 1 + LIKELY);
+        Variant::new(1.0, vec![of_values("ends", &[0], &[LEVELS - 1])], move |input, random| {
+            let report = |level: &u32, random: &mut SeededRandom| {
+                let weight = |output| if (*level..level + LIKELY).contains(&output) { 1_f64.exp() } else { 1.0 };
+                drawn(&(0..outputs).map(weight).collect::<Vec<_>>(), random) as f64
+            };
+            values(input).iter().map(|level| report(level, random)).collect()
+        })
+    });
 }
 
 #[test]

@@ -1,15 +1,20 @@
 //! MTSP-LDP: multi-task streaming data publication under w-event local differential privacy.
 
+mod figure_8;
+mod wide;
+
 use tidegate_kernel::oracle::OracleKind;
 
-use crate::verdict::{Decision, Demand, Judgement, Tally, Verdict, all_below, falls, ratio, rises, short, smaller};
+use crate::verdict::{Decision, Demand, Judgement, Tally, all_below, falls, ratio, rises, short, smaller};
 use crate::{
     ASKED_HERE, At, Claim, Cut, Experiment, Omitted, Paper, PaperData, Place, PreparedStream, PublishedNumber,
-    ReproduceError, Results, Session, bars, curves, lines, named, repeats, settings,
+    ReproduceError, Results, Session, bars, lines, named, repeats, settings,
 };
+use figure_8::FIGURE_8;
 use tidegate_lab::experiment::TrialSettings;
 use tidegate_lab::metrics::{Metric, Summary};
 use tidegate_lab::plot::{Axis, Panel, Scale};
+use wide::WIDE;
 
 pub(super) static PAPER: Paper = Paper {
     name: "mtsp-ldp",
@@ -27,7 +32,7 @@ pub(super) static PAPER: Paper = Paper {
         "All methods use optimised unary encoding, as in the paper. Releases are taken as estimated: nothing makes \
          parents the sums of their children.",
     ],
-    experiments: &[TABLE_1, FIGURE_6, FIGURE_7, FIGURE_8],
+    experiments: &[TABLE_1, FIGURE_6, FIGURE_7, FIGURE_8, WIDE],
     omitted: &[
         Omitted {
             what: "Cosmetics in table 1 and figures 6 to 8",
@@ -359,86 +364,5 @@ const FIGURE_7: Experiment = Experiment {
         "The whole domain is not among the ranges: its share is one, and known to be. Periods longer than w, which \
          the paper has, are left out.",
         "Runs are those of figure 6.",
-    ],
-};
-
-/// The paper's figure is of another task, so nothing here says whether its claims hold.
-fn another_task(table: &Results) -> Judgement {
-    let mut areas = Vec::new();
-    for panel in table.panels() {
-        if let Some(area) = table.get(panel, "mtsp", WHOLE_CURVE, "monitor_auc") {
-            areas.push(format!("{panel} {}", short(area)));
-        }
-    }
-    let areas = areas.join(", ");
-    let because = format!(
-        "The paper monitors the count of the whole domain, which is the number of users, over a threshold that it \
-         varies. Here rises of ranges are monitored, whose share is not known, with other areas under the curve: \
-         {areas}."
-    );
-    Judgement { verdict: Verdict::NotComparable, because }
-}
-
-const WHOLE_CURVE: &str = "whole curve";
-const HEIGHT: &str = "true_positive_rate";
-
-const FIGURE_8: Experiment = Experiment {
-    name: "mtsp-ldp-fig8",
-    place: "Figure 8",
-    title: "event monitoring",
-    caption: "ROC curves at ε = 1 and w = 20: how well it is detected that the share of a range rises, from one \
-              period to the next, by more than it mostly does; mean over 50 random ranges. Bands are one standard \
-              error.",
-    data: &DATA,
-    repeats: repeats(10),
-    seconds: 8,
-    measure: |session| {
-        let mut table = Results::new();
-        for (data, users) in &STREAMS {
-            let Some(prepared) = stream(session, data.set, *users)? else { continue };
-            let settings = with_oracle(settings(1.0, 20)?);
-            for (mechanism, curve) in session.monitor_curves(&prepared, ALL, &settings, 40)? {
-                curve.into_iter().for_each(|(rate, height)| table.push(data.set, mechanism, rate, HEIGHT, height));
-            }
-            for finding in session.sweep_with_queries(&prepared, ALL, &[settings])? {
-                for (_, area) in finding.metrics.iter().filter(|(metric, _)| *metric == Metric::MonitorAuc) {
-                    table.push(data.set, finding.mechanism, WHOLE_CURVE, "monitor_auc", *area);
-                }
-            }
-        }
-        Ok(table)
-    },
-    panels: |table| {
-        let axis = |label: &str| Axis { limits: Some((0.0, 1.0)), ..Axis::linear(label) };
-        let (x, y) = (axis("false positive rate"), axis("true positive rate"));
-        named(curves(table, HEIGHT, &x, &y, |_| true), |panel| title(panel).to_owned())
-    },
-    published: &[],
-    claims: &[
-        Claim {
-            text: "MTSP-LDP consistently detects better than the other methods.",
-            place: "section 5.3.3",
-            check: another_task,
-        },
-        Claim {
-            text: "Its true positive rate is nearly perfect throughout.",
-            place: "section 5.3.3",
-            check: another_task,
-        },
-        Claim {
-            text: "At false positive rates below 0.1 it detects significantly more than the others.",
-            place: "section 5.3.3",
-            check: another_task,
-        },
-        Claim {
-            text: "Rises of ranges whose share is not known are detected better by mtsp than by the others.",
-            place: ASKED_HERE,
-            check: |table| all_below(table, "monitor_auc", OTHERS, &["mtsp"]).judge(Demand::Everywhere),
-        },
-    ],
-    notes: &[
-        "The paper monitors the whole domain. The count of the whole domain is the number of users, which is public: \
-         a tree whose root is known gives it without error, and a sum of noisy frequencies does not, so that such a \
-         curve tells nothing about a mechanism. Here ranges are monitored whose share is not known.",
     ],
 };
