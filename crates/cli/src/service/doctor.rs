@@ -140,7 +140,8 @@ fn examine(config: &Config, findings: &mut Findings) {
         count => findings.add("tokens", Verdict::Ok, format!("{count}, by their hashes")),
     }
     secrets(config, findings);
-    let is_running = config.cluster.is_none() && state(config, findings);
+    // Processes of a cluster keep nothing in the folder, so it does not tell whether one runs.
+    let is_running = config.cluster.is_some() || state(config, findings);
     let found = store(config, findings);
     match &config.cluster {
         #[cfg(feature = "cluster")]

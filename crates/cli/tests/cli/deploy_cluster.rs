@@ -179,7 +179,7 @@ fn the_keys_are_where_the_configuration_says() {
     assert!(fs::exists(format!("{state}/operator.key")).unwrap() && fs::exists(format!("{state}/vault.key")).unwrap());
     // The configuration is taken; only brokers and database are missing here.
     let config = home.folder.file("cluster.toml");
-    fs::write(&config, text.replace("0.0.0.0", "127.0.0.1")).unwrap();
+    fs::write(&config, text.replace("\"0.0.0.0:", "\"127.0.0.1:")).unwrap();
     let store = "postgres://tidegate@127.0.0.1:1/tidegate";
     let doctor = command("doctor --json --config").arg(&config).env("TIDEGATE_STORE", store).output().unwrap();
     let checks: Value = serde_json::from_slice(&doctor.stdout).unwrap();

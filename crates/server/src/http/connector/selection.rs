@@ -54,20 +54,20 @@ impl ConnectorKind {
 #[allow(missing_docs)]
 pub enum SubjectError {
     /// Numbers of two streams or kinds in one subject would be confused.
-    #[error("it has {{stream}} and {{kind}} once each, as parts between dots: tidegate.{{stream}}.{{kind}}")]
+    #[error("it has {{stream}} and {{kind}} once each, as parts between dots: tidegate.published.{{stream}}.{{kind}}")]
     Places,
     #[error("between its dots are letters, digits, - and _ only, besides {{stream}} and {{kind}}")]
     Characters,
 }
 
-/// Pattern of the subjects of a connector, such as `tidegate.{stream}.{kind}`.
+/// Pattern of the subjects of a connector, such as `tidegate.published.{stream}.{kind}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubjectPattern(String);
 
-/// `tidegate.{stream}.{kind}`.
+/// `tidegate.published.{stream}.{kind}`.
 impl Default for SubjectPattern {
     fn default() -> Self {
-        Self("tidegate.{stream}.{kind}".to_owned())
+        Self("tidegate.published.{stream}.{kind}".to_owned())
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) fn routes() -> Vec<Route> {
 
 async fn cluster(State(app): Shared) -> Answer<Json<JsonValue>> {
     let state = app.blocking(|app| app.service.cluster()).await?.map_err(unreadable)?;
-    let state = state.ok_or_else(|| Problem::no_cluster())?;
+    let state = state.ok_or_else(Problem::no_cluster)?;
     let ClusterState { processes, partitions, problem } = state;
     let processes: Vec<JsonValue> = processes.iter().map(process_of).collect();
     let partitions: Vec<JsonValue> = partitions.iter().map(partition_of).collect();
