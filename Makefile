@@ -3,8 +3,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test web dashboard python phones sdist spark deny parquet kafka cluster demo bench soak capacity accuracy \
-	ablation advice audit results coverage fuzz mutants api fmt tools
+.PHONY: help test web dashboard python sdist spark deny parquet kafka cluster demo bench soak capacity accuracy ablation \
+	advice audit results coverage fuzz mutants api fmt tools
 
 # How long each fuzz target runs.
 FUZZ_SECONDS ?= 30
@@ -69,16 +69,11 @@ test: tools ## check format, lints, tests, examples in the documentation, and it
 	@$(stage) documentation
 	@RUSTDOCFLAGS='-D warnings' cargo doc --quiet --no-deps --workspace $(FEATURES)
 	@.ci/python
-	@.ci/phones
 	@$(stage) 'all is well'
 
 python: tools ## install the Python package into a fresh environment under target, and test it against the command
 	@cargo build --quiet -p tidegate-cli
 	@.ci/python
-
-phones: tools ## generate the device in Kotlin, Swift and Python, and test that in Python against a real service
-	@cargo build --quiet -p tidegate-cli
-	@.ci/phones
 
 sdist: tools ## build the Python package from its source distribution, in a fresh environment
 	@.ci/python-sdist
