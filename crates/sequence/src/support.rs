@@ -222,7 +222,7 @@ fn likeliest(model: &Model, belief: &Belief, length: usize, most: usize) -> Vec<
     first.sort_unstable_by(likelier);
     first.truncate(most);
     let mut beam: Vec<(Vec<u32>, f64)> = first.into_iter().map(|(symbol, weight)| (vec![symbol], weight)).collect();
-    let mut known: HashMap<(Option<u32>, u32), Vec<(u32, f64)>> = HashMap::new();
+    let mut known = HashMap::new();
     for position in 1..length {
         let mut longer: Vec<(usize, u32, f64)> = Vec::new();
         for (at, (symbols, weight)) in beam.iter().enumerate() {
