@@ -45,7 +45,10 @@ fn messages(brokers: &Brokers) -> Vec<(String, u64, Value)> {
             let number = message.headers.get("Tidegate-Number").unwrap().as_str().parse().unwrap();
             let body: Value = serde_json::from_slice(&message.payload).unwrap();
             assert_eq!(body["number"], number);
-            assert_eq!(message.subject.as_str(), format!("tidegate.published.rooms.{}", body["kind"].as_str().unwrap()));
+            assert_eq!(
+                message.subject.as_str(),
+                format!("tidegate.published.rooms.{}", body["kind"].as_str().unwrap())
+            );
             found.push((body["kind"].as_str().unwrap().to_owned(), number, body));
         }
         found
