@@ -78,6 +78,7 @@ pub use timeline::TimelineSpec;
 pub use values::{ValueSpec, Values, ValuesSpec};
 
 /// The spec of a stream of any family, told apart by the key `family`, or by the full name of its mechanism.
+#[allow(clippy::large_enum_variant)] // a program has few specs, and moves them rarely
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "family", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -93,6 +94,7 @@ pub enum StreamSpec {
 }
 
 /// The form in which a spec is read once its names are [normalised](mechanisms::normalise).
+#[allow(clippy::large_enum_variant)] // as above
 #[derive(Deserialize)]
 #[serde(tag = "family", rename_all = "snake_case")]
 enum Normalised {
