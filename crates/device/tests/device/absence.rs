@@ -487,7 +487,7 @@ fn live(seed: u64, lies: Lies, defect: Defect) -> Result<usize, Violation> {
         seed,
     };
     // Timestamps are answered again after a deletion if the wall clock was set back: that is documented.
-    let is_wiped = lies == Lies::Service || seed % 2 == 0;
+    let is_wiped = lies == Lies::Service || seed.is_multiple_of(2);
     let (mut copies, mut left) = (vec![Store::default()], Vec::<Left>::new());
     let mut reports = BTreeMap::new();
     for _ in 0..60 {

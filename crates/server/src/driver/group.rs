@@ -184,11 +184,11 @@ fn run<F: Future>(tools: &Tools, tasks: impl IntoIterator<Item = impl FnOnce(Por
         let copy = |error: &io::Error| io::Error::new(error.kind(), error.to_string());
         if !refreshers.is_empty() {
             let refreshed = tools.marks.refresh();
-            refreshers.iter().for_each(|reply| reply.set(Some(refreshed.as_ref().map(|()| ()).map_err(copy))));
+            refreshers.iter().for_each(|reply| reply.set(Some(refreshed.as_ref().copied().map_err(copy))));
         }
         if !raisers.is_empty() {
             let raised = tools.marks.raise_all(&marks);
-            raisers.iter().for_each(|reply| reply.set(Some(raised.as_ref().map(|()| ()).map_err(copy))));
+            raisers.iter().for_each(|reply| reply.set(Some(raised.as_ref().copied().map_err(copy))));
         }
         if !writers.is_empty() {
             for (reply, outcome) in writers.into_iter().zip(tools.store.commit(&writes)) {

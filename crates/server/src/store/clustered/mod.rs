@@ -58,8 +58,11 @@ pub struct ClusteredStore {
     log: Arc<dyn Log>,
     patience: u64,
     /// Questions that reports have come for. What is known of them never changes.
-    asked: Mutex<HashMap<(Arc<str>, u64, u16), Arc<Asked>>>,
+    asked: Mutex<AskedQuestions>,
 }
+
+/// Questions by stream, timestamp and phase.
+type AskedQuestions = HashMap<(Arc<str>, u64, u16), Arc<Asked>>;
 
 /// A question, as reports need it.
 #[derive(Debug)]
@@ -121,7 +124,7 @@ fn append(log: &dyn Log, bodies: impl IntoIterator<Item = (u32, Bytes)>) -> Resu
 fn partition_of(id: &[u8; 16], partitions: u32) -> u32 {
     let [.., a, b, c, d] = *id;
     // Of the product with a number below 2^32, the upper half is below the other factor.
-    u32::try_from(u64::from(u32::from_le_bytes([a, b, c, d])) * u64::from(partitions) >> 32).unwrap_or(0)
+    u32::try_from((u64::from(u32::from_le_bytes([a, b, c, d])) * u64::from(partitions)) >> 32).unwrap_or(0)
 }
 
 impl ClusteredStore {
@@ -159,7 +162,7 @@ impl ClusteredStore {
         &self.log
     }
 
-    fn asked(&self) -> MutexGuard<'_, HashMap<(Arc<str>, u64, u16), Arc<Asked>>> {
+    fn asked(&self) -> MutexGuard<'_, AskedQuestions> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
