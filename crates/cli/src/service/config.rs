@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use tidegate_server::http::auth::{Secret, TokenEntry, Tokens};
-use tidegate_server::http::{HttpSettings, Limits, LogFormat, Network, Rate, TlsFiles};
+use tidegate_server::http::{HttpSettings, Limits, LogFormat, Network, Origin, Rate, TlsFiles};
 use tidegate_server::retention::Retention;
 use tidegate_server::stream::{Declaration, DeclarationError};
 use toml::Spanned;
@@ -49,6 +49,8 @@ pub(crate) struct Config {
     /// Proxies, and the header in which they name their clients.
     pub(crate) proxies: Vec<Network>,
     pub(crate) client_header: String,
+    /// Origins of web pages that may use the routes of devices.
+    pub(crate) browser_origins: Vec<Origin>,
     pub(crate) limits: Limits,
     /// Most batches that wait for the disk.
     pub(crate) queue: usize,
@@ -206,6 +208,8 @@ struct Written {
     proxies: Vec<Network>,
     client_header: Option<String>,
     #[serde(default)]
+    browser_origins: Vec<Origin>,
+    #[serde(default)]
     insecure: bool,
     tls: Option<WrittenTls>,
     store: Option<String>,
@@ -274,7 +278,7 @@ impl Config {
         let (written, places) = table.read::<Written>()?;
         let Written { listen, insecure, tls, store: place, state, tokens, .. } = written;
         let Written { public_metrics, limits, log, webhook_secret, webhook_networks, .. } = written;
-        let Written { monitoring, proxies, client_header, .. } = written;
+        let Written { monitoring, proxies, client_header, browser_origins, .. } = written;
         let listen = match listen {
             Some(listen) => listen,
             None => LISTEN.parse().map_err(Failure::run)?,
@@ -340,6 +344,7 @@ impl Config {
             monitoring,
             proxies,
             client_header,
+            browser_origins,
             limits,
             queue,
             log,
