@@ -3,8 +3,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test web dashboard python phones sdist spark deny parquet demo bench soak capacity accuracy ablation advice \
-	audit results coverage fuzz mutants api fmt tools
+.PHONY: help test wasm web dashboard python phones sdist spark deny parquet demo bench soak capacity accuracy ablation \
+	advice audit results coverage fuzz mutants api fmt tools
 
 # How long each fuzz target runs.
 FUZZ_SECONDS ?= 30
@@ -68,6 +68,10 @@ test: tools ## check format, lints, tests, examples in the documentation, and it
 	@.ci/python
 	@.ci/phones
 	@$(stage) 'all is well'
+
+wasm: tools ## build the npm package @tidegate/device, and test it in Chromium against a real service
+	@cargo build --quiet -p tidegate-cli
+	@.ci/wasm
 
 python: tools ## install the Python package into a fresh environment under target, and test it against the command
 	@cargo build --quiet -p tidegate-cli
