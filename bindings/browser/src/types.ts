@@ -57,8 +57,8 @@ export interface Offer {
 }
 
 /**
- * Which clocks count while the page is closed: `signed_time`, the least of the computer's clock and the service's signed
- * time; `wall_clock`, the computer's alone; `strict`, none, so that every page load waits for a whole window.
+ * Which clocks count while the page is closed: `signed_time`, the computer's and the service's signed time, whichever
+ * says less; `wall_clock`, the computer's alone; `strict`, none, so that every page load waits for a whole window.
  */
 export type TrustedClock = 'signed_time' | 'wall_clock' | 'strict';
 

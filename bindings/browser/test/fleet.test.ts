@@ -81,8 +81,8 @@ test(
       clock: process.env.TIDEGATE_CLOCK,
       token: service.tokens.ingest,
     };
-    const address = (owner: Owner, skew = 0): string =>
-      `${gate.origin(owner.name)}/?value=${owner.value}&skew=${skew}&options=${encodeURIComponent(JSON.stringify(options))}`;
+    const written = encodeURIComponent(JSON.stringify(options));
+    const address = (owner: Owner): string => `${gate.origin(owner.name)}/?value=${owner.value}&options=${written}`;
 
     const owners: Owner[] = Array.from({ length: PAGES }, (_, number) => ({
       name: `d${number}`,
@@ -99,8 +99,8 @@ test(
     await browser.context.exposeBinding('note', ({ page }, told: Told) => {
       byOrigin.get(new URL(page.url()).origin)?.told.push(told);
     });
-    const open = async (owner: Owner, skew = 0): Promise<void> => {
-      owner.page = await browser.page(address(owner, skew));
+    const open = async (owner: Owner): Promise<void> => {
+      owner.page = await browser.page(address(owner));
       owner.isOffline = false;
       await owner.page.waitForFunction('"device" in globalThis', undefined, { timeout: 60_000 });
       if (owner.from === Infinity) owner.from = now() + WINDOW;
