@@ -130,9 +130,17 @@ export class Collector {
     return JSON.parse(await this.#call({ path, limit: LIMITS.short, body, type: BATCH, before, signal })) as Receipt;
   }
 
-  draw(stream: string, request: string, signal?: AbortSignal): Promise<string> {
+  /** Draws tokens, in one attempt: other tabs wait meanwhile, and the same draw can be asked for again. */
+  draw(stream: string, request: string): Promise<string> {
     const path = this.#path(stream, 'tokens');
-    return this.#call({ path, limit: LIMITS.short, body: request, type: 'application/json', signal });
+    return this.#call({
+      path,
+      limit: LIMITS.short,
+      body: request,
+      type: 'application/json',
+      attempts: 1,
+      timeout: 5_000,
+    });
   }
 
   /** The signed time. It is worthless when it comes late, so there is one attempt. */

@@ -332,7 +332,15 @@ export class Device {
       const { contents, version, replaces } = save;
       save.free();
       this.#version = undefined;
-      this.#core.confirm(await replace(this.#options.source, { contents, version, terms: this.#terms }, replaces));
+      const stored = await replace(this.#options.source, { contents, version, terms: this.#terms }, replaces);
+      try {
+        this.#core.confirm(stored);
+      } catch (error) {
+        // Any other error is the reply of a step that was saved.
+        if (DeviceError.of(error).code === 'not_saved') throw error;
+        this.#version = version;
+        throw error;
+      }
       this.#version = version;
     }
     const reply = JSON.parse(this.#core.takeText()) as Reply;
