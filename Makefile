@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test web dashboard python sdist spark deny parquet kafka cluster demo bench soak capacity accuracy ablation \
+.PHONY: help test wasm web dashboard python sdist spark deny parquet kafka cluster demo bench soak capacity accuracy ablation \
 	advice audit results coverage fuzz mutants api fmt tools
 
 # How long each fuzz target runs.
@@ -70,6 +70,10 @@ test: tools ## check format, lints, tests, examples in the documentation, and it
 	@RUSTDOCFLAGS='-D warnings' cargo doc --quiet --no-deps --workspace $(FEATURES)
 	@.ci/python
 	@$(stage) 'all is well'
+
+wasm: tools ## build the npm package @tidegate/device, and test it in Chromium against a real service
+	@cargo build --quiet -p tidegate-cli
+	@.ci/wasm
 
 python: tools ## install the Python package into a fresh environment under target, and test it against the command
 	@cargo build --quiet -p tidegate-cli

@@ -46,7 +46,8 @@ export class Service {
     readonly tokens: Record<Role, string>,
   ) {}
 
-  static async start(): Promise<Service> {
+  /** Starts a service, with more lines of configuration. */
+  static async start(more = ''): Promise<Service> {
     const folder = mkdtempSync(join(tmpdir(), 'tidegate-web-'));
     const place = join(folder, 'service');
     const made = JSON.parse(
@@ -55,7 +56,7 @@ export class Service {
     const port = await freePort();
     const config = join(place, 'service.toml');
     const text = readFileSync(config, 'utf8');
-    writeFileSync(config, text.replace(/^# listen = .*$/m, `listen = "127.0.0.1:${port}"`));
+    writeFileSync(config, text.replace(/^# listen = .*$/m, `listen = "127.0.0.1:${port}"\n${more}`));
     const service = new Service(folder, `http://127.0.0.1:${port}`, made.tokens);
     await service.serve();
     return service;

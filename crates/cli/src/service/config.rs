@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use tidegate_server::http::auth::{Secret, TokenEntry, Tokens};
-use tidegate_server::http::{HttpSettings, Limits, LogFormat, Network, Rate, TlsFiles};
+use tidegate_server::http::{HttpSettings, Limits, LogFormat, Network, Origin, Rate, TlsFiles};
 use tidegate_server::retention::Retention;
 use tidegate_server::stream::{Declaration, DeclarationError};
 use toml::Spanned;
@@ -55,6 +55,8 @@ pub(crate) struct Config {
     /// Proxies, and the header in which they name their clients.
     pub(crate) proxies: Vec<Network>,
     pub(crate) client_header: String,
+    /// Origins of web pages that may use the routes of devices.
+    pub(crate) browser_origins: Vec<Origin>,
     pub(crate) limits: Limits,
     /// Most batches that wait for the disk.
     pub(crate) queue: usize,
@@ -222,6 +224,8 @@ struct Written {
     proxies: Vec<Network>,
     client_header: Option<String>,
     #[serde(default)]
+    browser_origins: Vec<Origin>,
+    #[serde(default)]
     insecure: bool,
     tls: Option<WrittenTls>,
     store: Option<String>,
@@ -299,6 +303,7 @@ impl Config {
         let Written { listen, insecure, tls, store: place, state, tokens, .. } = written;
         let Written { public_metrics, limits, log, webhook_secret, webhook_networks, .. } = written;
         let Written { monitoring, proxies, client_header, cluster, connectors: written_connectors, .. } = written;
+        let Written { browser_origins, .. } = written;
         let cluster = cluster.map(|cluster| cluster.checked(folder)).transpose();
         let cluster = cluster.map_err(|(key, message)| places.error(Some(key), message))?;
         let monitoring = addresses.monitoring.or(monitoring);
@@ -377,6 +382,7 @@ impl Config {
             monitoring,
             proxies,
             client_header,
+            browser_origins,
             limits,
             queue,
             log,

@@ -190,6 +190,7 @@ impl Prepared {
             public_metrics: config.public_metrics,
             proxies: config.proxies.clone(),
             client_header: config.client_header.clone(),
+            browser_origins: config.browser_origins.clone(),
             limits,
             reload: None,
             #[cfg(feature = "lab")]

@@ -5,6 +5,7 @@
 //! | `routes` | the routes by subject: declarations and handlers |
 //! | `route` | type of a declaration, and the router of all |
 //! | `openapi`, `schemas` | the document at `/openapi.json`, from the declarations |
+//! | `browsers` | web pages of other origins |
 //! | `middleware` | request ids, identification, limits, roles, metrics, logs |
 //! | `request` | extractors, bodies, media types |
 //! | `problem` | the form of every refusal |
@@ -35,6 +36,7 @@
 //! ```
 
 pub mod auth;
+mod browsers;
 pub mod certificate;
 mod connections;
 pub mod connector;
@@ -70,6 +72,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
 use auth::{Secret, Tokens};
+pub use browsers::{NotAnOrigin, Origin};
 use connections::Connections;
 use listen::Listening;
 pub use logs::{LogFormat, LogsError, log_to_stderr};
@@ -103,6 +106,8 @@ pub struct HttpSettings {
     pub proxies: Vec<Network>,
     /// Name of that header: a list of addresses, to which each proxy appends the one that it was reached from.
     pub client_header: String,
+    /// Origins of web pages that may use the routes of devices.
+    pub browser_origins: Vec<Origin>,
     /// Compares mechanisms for a declaration.
     pub advisor: Option<Advisor>,
     /// Limits of clients.
@@ -118,6 +123,7 @@ impl Default for HttpSettings {
             public_metrics: false,
             proxies: Vec::new(),
             client_header: "x-forwarded-for".to_owned(),
+            browser_origins: Vec::new(),
             advisor: None,
             limits: Limits::default(),
         }

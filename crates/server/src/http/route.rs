@@ -18,6 +18,7 @@ use axum::routing::{MethodRouter, delete, get, post, put};
 use serde_json::{Value, json};
 
 use super::auth::Role;
+use super::browsers::{permitted, preflight};
 use super::middleware::{around, require_role};
 use super::problem::Problem;
 use super::{App, HttpSettings, routes};
@@ -157,7 +158,9 @@ pub(super) fn router(app: Arc<App>, only: Option<&[&str]>) -> Router {
         .method_not_allowed_fallback(|| async {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", "this path takes other methods only")
         })
+        .layer(from_fn_with_state(Arc::clone(&app), preflight))
         .layer(from_fn_with_state(Arc::clone(&app), around))
+        .layer(from_fn_with_state(Arc::clone(&app), permitted))
         .with_state(app)
 }
 

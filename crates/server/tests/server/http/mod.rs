@@ -1,6 +1,7 @@
 //! The service over HTTP, on loopback, with an SQLite store and the real clock.
 
 mod attacks;
+mod browsers;
 mod classes;
 mod credentials;
 mod dashboard;
