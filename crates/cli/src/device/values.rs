@@ -150,6 +150,7 @@ fn read_all(name: &str, known: &Mutex<Known>) -> Result<(), Failure> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

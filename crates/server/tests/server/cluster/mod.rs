@@ -97,7 +97,10 @@ fn total(counted: &Counted) -> Vec<u64> {
     counted.total.as_ref().map(counts).unwrap_or_default()
 }
 
-const RULES: &[(&str, fn(&World<'_>))] = &[
+/// A rule and its name.
+type Rule = (&'static str, fn(&World<'_>));
+
+const RULES: &[Rule] = &[
     ("counts_acknowledged_reports_once_whatever_the_gateway", counts_acknowledged_reports_once_whatever_the_gateway),
     ("acknowledges_nothing_for_a_closed_question", acknowledges_nothing_for_a_closed_question),
     ("a_close_waits_for_the_fences_and_stays_the_same", a_close_waits_for_the_fences_and_stays_the_same),
