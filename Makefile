@@ -54,6 +54,8 @@ test: tools ## check format, lints, tests, examples in the documentation, and it
 	fi
 	@$(stage) lints
 	@cargo clippy --quiet --workspace --all-targets $(FEATURES) -- -D warnings
+	@$(stage) 'brokers for tests'
+	@.ci/brokers
 	@$(stage) tests
 	@if cargo nextest --version >/dev/null 2>&1; then \
 		cargo nextest run --cargo-quiet --workspace $(FEATURES) --status-level fail --final-status-level fail; \

@@ -7,16 +7,22 @@
 //! | module | contents |
 //! | --- | --- |
 //! | [`memory`] | log in memory, for tests and simulations |
+//! | [`nats`] | log on NATS JetStream (feature `nats`) |
+//! | `testing` | real brokers for tests (feature `brokers`) |
 
 pub mod memory;
+#[cfg(feature = "nats")]
+pub mod nats;
+#[cfg(feature = "brokers")]
+pub mod testing;
 
 use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
 
-/// Longest record, in bytes.
-pub const MAX_RECORD: usize = 1 << 20;
+/// Longest record, in bytes: what fits with its headers into the longest message, 1 MiB, that brokers take by default.
+pub const MAX_RECORD: usize = (1 << 20) - (1 << 10);
 
 /// Identity of a record. Its sender draws it at random, once for all attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -150,11 +150,17 @@ impl HighWater for LogMarks {
         Ok(())
     }
 
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     /// Reads what other processes have appended until now. The end is the position of a record of its own, because a
     /// replica may lag behind.
     fn refresh(&self) -> io::Result<()> {
         let end = self.append(&[])?;
-        self.follow(&mut self.state(), end + 1)
+        let mut state = self.state();
+        state.appended += 1;
+        self.follow(&mut state, end + 1)
     }
 
     fn check(&self) -> io::Result<()> {

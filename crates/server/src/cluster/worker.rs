@@ -20,9 +20,8 @@ const BACKOFF: Duration = Duration::from_millis(500);
 /// Worker of a cluster.
 #[derive(Debug)]
 pub struct Worker {
-    fleet: Fleet,
+    fleet: Arc<Fleet>,
     log: Arc<dyn Log>,
-    /// Partitions, and the most recent error of each, for metrics.
     readers: HashMap<u32, Reading>,
     figures: Arc<ReaderFigures>,
 }
@@ -37,22 +36,16 @@ struct Reading {
 
 impl Worker {
     /// Creates a worker that has no partitions yet.
-    pub fn new(fleet: Fleet, log: Arc<dyn Log>) -> Self {
-        Self { fleet, log, readers: HashMap::new(), figures: Arc::default() }
+    pub fn new(fleet: Arc<Fleet>, log: Arc<dyn Log>, figures: Arc<ReaderFigures>) -> Self {
+        Self { fleet, log, readers: HashMap::new(), figures }
     }
 
-    /// Returns how many reports it has counted.
-    pub fn figures(&self) -> Arc<ReaderFigures> {
-        Arc::clone(&self.figures)
-    }
-
-    /// Reads partitions until `stop` is set, then releases them. `alive` is called after every turn that went well.
-    pub fn run(&mut self, stop: &AtomicBool, alive: impl Fn()) {
+    /// Reads partitions until `stop` is set, then releases them.
+    pub fn run(&mut self, stop: &AtomicBool) {
         let pause = Duration::from_millis((self.fleet.lease() / 4).clamp(50, 2_000));
         while !stop.load(Ordering::Acquire) {
-            match self.turn() {
-                Ok(()) => alive(),
-                Err(error) => tracing::warn!(%error, "the worker could not renew its leases"),
+            if let Err(error) = self.turn() {
+                tracing::warn!(%error, "the worker could not renew its leases");
             }
             let until = Instant::now() + pause;
             while Instant::now() < until && !stop.load(Ordering::Acquire) {

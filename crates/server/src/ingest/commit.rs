@@ -3,9 +3,9 @@
 //! A commit takes a disk milliseconds, however large it is. While one transaction is being written, batches gather, and
 //! the next transaction takes all of them. A batch is acknowledged when its transaction is durable.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use tidegate_device::api::Receipt;
@@ -47,23 +47,30 @@ pub(crate) async fn commit(
     outcome.await.unwrap_or(Err(ReportError::Store))
 }
 
-/// Writes batches until the last sender is gone. This is the body of the writer thread.
+/// Takes the batches that wait, in one group; `None` once the last sender is gone.
+fn take(queue: &Mutex<Receiver<Pending>>) -> Option<Vec<Pending>> {
+    let queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut group = vec![queue.recv().ok()?];
+    let mut bytes = group[0].batch.reports().len();
+    while group.len() < GROUP && bytes < GROUP_BYTES {
+        let Ok(pending) = queue.try_recv() else { break };
+        bytes += pending.batch.reports().len();
+        group.push(pending);
+    }
+    Some(group)
+}
+
+/// Writes batches until the last sender is gone. This is the body of a writer thread.
 pub(crate) fn write_groups(
     store: &dyn Store,
     source: &str,
-    queue: &Receiver<Pending>,
+    queue: &Mutex<Receiver<Pending>>,
     queued: &AtomicUsize,
     observer: &dyn Observer,
 ) {
-    while let Ok(first) = queue.recv() {
-        let mut bytes = first.batch.reports().len();
-        let (mut batches, mut waiting) = (vec![first.batch], vec![(first.admission, first.reply)]);
-        while batches.len() < GROUP && bytes < GROUP_BYTES {
-            let Ok(Pending { admission, batch, reply }) = queue.try_recv() else { break };
-            bytes += batch.reports().len();
-            batches.push(batch);
-            waiting.push((admission, reply));
-        }
+    while let Some(group) = take(queue) {
+        let (batches, waiting): (Vec<_>, Vec<_>) =
+            group.into_iter().map(|pending| (pending.batch, (pending.admission, pending.reply))).unzip();
         queued.fetch_sub(batches.len(), Ordering::AcqRel);
         let began = Instant::now();
         let outcomes = store.accept(source, &batches);

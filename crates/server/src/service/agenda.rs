@@ -87,6 +87,12 @@ impl Agenda {
         }
     }
 
+    /// Makes all streams due at once.
+    pub(super) fn wake_all(&self) {
+        let names: Vec<_> = self.inside().places.keys().cloned().collect();
+        names.iter().for_each(|name| self.wake(name));
+    }
+
     /// Waits until streams are due, and takes a share of them. Returns `None` when the service stops.
     pub(super) fn take(&self) -> Option<Vec<Seat>> {
         let mut inside = self.inside();

@@ -117,6 +117,16 @@ impl StreamHandle {
         (digest.left, digest.next) = (None, None);
     }
 
+    /// Notes that the store knows more.
+    pub(super) fn outdate(&self) {
+        lock(&self.digest).outdated = true;
+    }
+
+    /// Whether the store knows more.
+    pub(super) fn is_outdated(&self) -> bool {
+        lock(&self.digest).outdated
+    }
+
     /// Reads from the store what the events did not tell. An error is logged, and the next turn tries again: nothing
     /// depends on a list.
     pub(super) fn refresh(&self, store: &dyn Store, is_outdated: bool) {

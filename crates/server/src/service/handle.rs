@@ -169,10 +169,22 @@ impl StreamHandle {
             (view.version, view.status_changes)
         };
         let stream = tools.store.stream(&self.name)?;
-        if stream.version != known {
+        if stream.version != known && !tools.marks.is_shared() {
             tools.marks.raise(&self.name, progress(&stream)?).map_err(DriveError::Mark)?;
         }
         let declaration = declaration_of(&stream)?;
+        self.show_read(&stream, declaration, status_changes);
+        self.refresh(&*tools.store, false);
+        Ok(())
+    }
+
+    /// Shows a stream as it is in the store, where another process drives it.
+    pub(super) fn show_head(&self, stream: &StreamRecord, declaration: Declaration) {
+        let status_changes = lock(&self.view).status_changes;
+        self.show_read(stream, declaration, status_changes);
+    }
+
+    fn show_read(&self, stream: &StreamRecord, declaration: Declaration, status_changes: u64) {
         let is_outdated = stream.published != lock(&self.view).published;
         self.update(|view| {
             let status = view.newer(stream.status, status_changes);
@@ -184,7 +196,8 @@ impl StreamHandle {
             changed
         });
         self.digest_of_other();
-        self.refresh(&*tools.store, is_outdated);
-        Ok(())
+        if is_outdated {
+            self.outdate();
+        }
     }
 }

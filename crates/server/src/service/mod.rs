@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `alarms` | alarms of monitors, and their acknowledgement |
 //! | `agenda` | when each stream is due |
+//! | `cluster` | the service as one process of a cluster |
 //! | `declare` | creation of streams, other queries and another status of those that exist |
 //! | `digest` | what a list shows of each stream |
 //! | `handle` | shared view of a running stream |
@@ -13,6 +14,7 @@
 
 mod agenda;
 mod alarms;
+mod cluster;
 mod declare;
 mod digest;
 mod handle;
@@ -41,16 +43,20 @@ use tokio::time::timeout_at;
 
 use agenda::{Agenda, Seat};
 pub use alarms::{ALARM_HISTORY, Acknowledged, Alarm, AlarmCounts};
+pub use cluster::Membership;
+use cluster::WRITERS;
 pub use declare::declaration_tag;
 pub use digest::{LastRelease, Listed};
 use handle::{StreamHandle, declaration_of, lock};
 pub use members::{MemberError, UserClass};
 
+use crate::cluster::Role;
 use crate::driver::{DriveError, DriverEvent, Tools, Turn, progress};
 use crate::ingest::admission::Admission;
 use crate::ingest::commit::{Pending, commit, write_groups};
 use crate::ingest::issuing::Issuing;
 use crate::ingest::{CuratorEvent, EventBuffer, EventBufferError, EventError, EventRejection, ReportError};
+use crate::store::clustered::ReaderFigures;
 use crate::store::{BatchRejection, Record, RecordFilter, RecordKind, ReportBatch, Status, StoreError};
 use crate::stream::{Declaration, DeclarationError};
 
@@ -167,7 +173,11 @@ pub struct Service {
     checks: tokens::Checks,
     agenda: Arc<Agenda>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    stopping: AtomicBool,
+    stopping: Arc<AtomicBool>,
+    /// Its part in a cluster; `None` where it does everything itself.
+    membership: Option<Membership>,
+    /// Reports that it has counted for a cluster.
+    counted: Arc<ReaderFigures>,
 }
 
 /// Threads that drive streams: one may wait for a disk while another works.
@@ -200,6 +210,30 @@ impl Service {
         declarations: &[Declaration],
         observer: Arc<dyn Observer>,
     ) -> Result<Arc<Self>, ServiceError> {
+        Self::start_as(tools, settings, declarations, observer, None)
+    }
+
+    /// As [`start`](Self::start), as one process of a cluster: only the work of its role is done. Blocks.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn join(
+        tools: Tools,
+        settings: ServiceSettings,
+        declarations: &[Declaration],
+        observer: Arc<dyn Observer>,
+        membership: Membership,
+    ) -> Result<Arc<Self>, ServiceError> {
+        Self::start_as(tools, settings, declarations, observer, Some(membership))
+    }
+
+    fn start_as(
+        tools: Tools,
+        settings: ServiceSettings,
+        declarations: &[Declaration],
+        observer: Arc<dyn Observer>,
+        membership: Option<Membership>,
+    ) -> Result<Arc<Self>, ServiceError> {
         let names = tools.store.names()?;
         let mut marks = Vec::new();
         for name in names {
@@ -221,7 +255,9 @@ impl Service {
                 Err(error) => return Err(error.into()),
             }
         }
-        tools.marks.raise_all(&marks).map_err(DriveError::Mark)?;
+        if !tools.marks.is_shared() {
+            tools.marks.raise_all(&marks).map_err(DriveError::Mark)?;
+        }
         let (sender, receiver) = sync_channel(settings.queue.max(1));
         let service = Arc::new(Self {
             observer: Arc::clone(&observer),
@@ -233,7 +269,9 @@ impl Service {
             checks: tokens::Checks::new(),
             agenda: Arc::new(Agenda::new(drivers())),
             threads: Mutex::default(),
-            stopping: AtomicBool::new(false),
+            stopping: Arc::default(),
+            membership,
+            counted: Arc::default(),
             tools,
         });
         let started = service.start_all(declarations, receiver);
@@ -242,17 +280,39 @@ impl Service {
     }
 
     /// Starts the threads before anything is stored, then stores the declarations and opens all streams.
-    fn start_all(&self, declarations: &[Declaration], batches: Receiver<Pending>) -> Result<(), ServiceError> {
-        let (store, source) = (Arc::clone(&self.tools.store), self.tools.holder.clone());
-        let (observer, queued) = (Arc::clone(&self.observer), Arc::clone(&self.queued));
-        self.spawn("writer", move || write_groups(&*store, &source, &batches, &queued, &*observer))?;
-        for number in 0..drivers() {
+    fn start_all(
+        self: &Arc<Self>,
+        declarations: &[Declaration],
+        batches: Receiver<Pending>,
+    ) -> Result<(), ServiceError> {
+        let batches = Arc::new(Mutex::new(batches));
+        for number in 0..self.membership.as_ref().map_or(1, |_| WRITERS) {
+            let (store, source) = (Arc::clone(&self.tools.store), self.tools.holder.clone());
+            let (observer, queued) = (Arc::clone(&self.observer), Arc::clone(&self.queued));
+            let batches = Arc::clone(&batches);
+            let work = move || write_groups(&*store, &source, &batches, &queued, &*observer);
+            self.spawn(&format!("writer {number}"), work)?;
+        }
+        let drives = self.membership.as_ref().is_none_or(Membership::drives);
+        for number in 0..if drives { drivers() } else { 0 } {
             let (agenda, tools) = (Arc::clone(&self.agenda), self.tools.clone());
             let (clock, observer, mut random) = (self.clock, Arc::clone(&self.observer), SystemRandom::new()?);
-            let work = move || run::drive(&agenda, &tools, clock, &mut random, &*observer);
+            let fleet = self.membership.as_ref().map(|membership| Arc::clone(&membership.fleet));
+            let work = move || run::drive(&agenda, &tools, fleet.as_deref(), clock, &mut random, &*observer);
             self.spawn(&format!("driver {number}"), work)?;
         }
-        self.record(declarations)?;
+        match &self.membership {
+            None => self.record(declarations)?,
+            Some(membership) => {
+                if membership.fleet.role() == Role::Gateway {
+                    self.record(declarations)?;
+                }
+                self.take_part(membership)?;
+                if !membership.knows_streams() {
+                    return Ok(());
+                }
+            }
+        }
         self.tools.store.names()?.iter().try_for_each(|name| self.start_stream(name))
     }
 
@@ -275,6 +335,10 @@ impl Service {
         }
         streams.insert(name.to_owned(), Arc::clone(&handle));
         drop(streams);
+        if self.membership.as_ref().is_some_and(|membership| !membership.drives()) {
+            handle.outdate();
+            return Ok(());
+        }
         let turn = Turn { stream: Arc::clone(&handle.name), buffer: handle.buffer.clone(), driver: None };
         self.agenda.add(Seat { handle, turn, backoff: run::BACKOFF.0 });
         Ok(())

@@ -7,24 +7,33 @@ use tidegate_device::clock::BootClock;
 
 use super::agenda::{Agenda, GROUP, Seat};
 use super::{Observer, now};
+use crate::cluster::Fleet;
 use crate::driver::{DriveError, Now, RunReport, Tools, drive_together};
-use crate::store::Write;
+use crate::store::{Lease, Write};
 
 /// First and longest pause before a driver is opened again after an error.
 pub(super) const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 /// Shortest and longest pause between two looks at a stream that another process drives; in between, a tenth of a tick.
 const LOOK: (u64, u64) = (500, 5_000);
+/// Pause between two looks whether a stream belongs to another process still. A change of processes wakes it earlier.
+const PARKED: Duration = Duration::from_secs(30);
 
 /// Drives the streams that are due until the service stops.
 pub(super) fn drive(
     agenda: &Agenda,
     tools: &Tools,
+    fleet: Option<&Fleet>,
     clock: BootClock,
     random: &mut SystemRandom,
     observer: &dyn Observer,
 ) {
     let moment = || Now { wall: now(), steady: Some(clock.read().steady) };
-    while let Some(mut seats) = agenda.take() {
+    while let Some(seats) = agenda.take() {
+        let is_mine = |seat: &Seat| fleet.is_none_or(|fleet| fleet.is_mine(&seat.handle.name));
+        let (mut seats, others): (Vec<_>, Vec<_>) = seats.into_iter().partition(is_mine);
+        if !others.is_empty() {
+            park(others, agenda, tools);
+        }
         let mut opened = Vec::with_capacity(seats.len());
         for seat in &mut seats {
             if seat.handle.wants_reopening() {
@@ -37,6 +46,16 @@ pub(super) fn drive(
             let pause = show(&mut seat, outcome, opened, tools, observer);
             agenda.give(seat, Duration::from_millis(pause));
         }
+    }
+}
+
+/// Gives up streams that belong to other processes.
+fn park(mut seats: Vec<Seat>, agenda: &Agenda, tools: &Tools) {
+    let leases: Vec<_> = seats.iter_mut().filter_map(|seat| Some(seat.turn.driver.take()?.into_lease())).collect();
+    release(&leases, tools);
+    for seat in seats {
+        seat.handle.update(|view| std::mem::replace(&mut view.driven, false));
+        agenda.give(seat, PARKED);
     }
 }
 
@@ -86,6 +105,10 @@ fn show(
 /// Releases the leases of all streams, so that other processes can take them at once.
 pub(super) fn release_leases(seats: Vec<Seat>, tools: &Tools) {
     let leases: Vec<_> = seats.into_iter().filter_map(|seat| Some(seat.turn.driver?.into_lease())).collect();
+    release(&leases, tools);
+}
+
+fn release(leases: &[Lease], tools: &Tools) {
     for group in leases.chunks(GROUP) {
         let writes: Vec<_> = group.iter().cloned().map(Write::ReleaseLease).collect();
         for (lease, outcome) in group.iter().zip(tools.store.commit(&writes)) {

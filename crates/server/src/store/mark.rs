@@ -50,6 +50,11 @@ pub trait HighWater: Send + Sync + fmt::Debug {
         self.raise_all(&[(stream.to_owned(), mark)])
     }
 
+    /// Whether other processes raise marks in the same place.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     /// Learns the marks that other processes have raised until now, where several share them.
     ///
     /// # Errors

@@ -149,11 +149,6 @@ pub enum Write<'a> {
 }
 
 impl Write<'_> {
-    /// Whether it changes what others see of the stream.
-    pub(super) const fn is_shown(&self) -> bool {
-        matches!(self, Self::Create(_) | Self::Advance { .. } | Self::Publish { .. })
-    }
-
     /// Returns the name of the stream.
     pub fn stream(&self) -> &str {
         match self {

@@ -60,11 +60,11 @@ where
 }
 
 impl PostgresStore {
-    /// Listens for changes of streams, which all processes of a cluster announce.
+    /// Listens for changes of streams: of their declarations and status only, or of all that is shown of them.
     ///
     /// # Errors
     /// General errors.
-    pub fn listen(&self) -> Result<Listener, StoreError> {
+    pub fn listen(&self, declared_only: bool) -> Result<Listener, StoreError> {
         let (config, tls, options) = self.pool.address();
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(|error| StoreError::Failed(format!("no connection can be opened: {error}")))?;
@@ -82,7 +82,10 @@ impl PostgresStore {
                     client
                 }
             };
-            client.batch_execute("LISTEN tidegate").await?;
+            client.batch_execute("LISTEN tidegate_declared").await?;
+            if !declared_only {
+                client.batch_execute("LISTEN tidegate_advanced").await?;
+            }
             Ok::<_, tokio_postgres::Error>(client)
         };
         let connected = runtime.block_on(async { timeout(options.patience, connecting).await });

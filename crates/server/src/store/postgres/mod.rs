@@ -54,9 +54,15 @@ impl fmt::Debug for PostgresStore {
     }
 }
 
-/// Tells listeners which streams have changed, once the transaction is committed.
-fn notify(connection: &mut Connection, streams: &[&str]) -> Result<(), Fault> {
-    connection.query("SELECT pg_notify('tidegate', name) FROM unnest($1::text[]) AS name", &[&streams])?;
+/// Tells listeners which streams have advanced or published, once the transaction is committed.
+fn tell_advanced(connection: &mut Connection, streams: &[&str]) -> Result<(), Fault> {
+    connection.query("SELECT pg_notify('tidegate_advanced', name) FROM unnest($1::text[]) AS name", &[&streams])?;
+    Ok(())
+}
+
+/// Tells listeners which streams were declared, or have another status, once the transaction is committed.
+fn tell_declared(connection: &mut Connection, streams: &[&str]) -> Result<(), Fault> {
+    connection.query("SELECT pg_notify('tidegate_declared', name) FROM unnest($1::text[]) AS name", &[&streams])?;
     Ok(())
 }
 
@@ -216,7 +222,7 @@ fn change_row<T>(
     let mut row = find_stream_for_update(connection, stream)?;
     let done = change(connection, &mut row)?;
     update_stream(connection, &row)?;
-    notify(connection, &[stream])?;
+    tell_declared(connection, &[stream])?;
     Ok(done)
 }
 

@@ -24,7 +24,7 @@ use super::rows::{
     forget_acknowledgements, put_counts, put_state, read_acknowledgements, read_counts_of, read_questions, read_total,
     stream_row, update_question, update_stream, whole_stream,
 };
-use super::{PostgresStore, lock_key, members, notify};
+use super::{PostgresStore, lock_key, members, tell_advanced, tell_declared};
 
 /// Rows of streams by name, locked until the transaction ends.
 type Rows = HashMap<String, StreamRow>;
@@ -145,10 +145,20 @@ impl Store for PostgresStore {
                 let mut rows = lock_streams(connection, writes)?;
                 let settle = |write| settle(apply(connection, &mut rows, write), refusal);
                 let outcomes = writes.iter().map(settle).collect::<Result<Vec<_>, Fault>>()?;
-                let shown = writes.iter().zip(&outcomes).filter(|(write, outcome)| write.is_shown() && outcome.is_ok());
-                let shown: Vec<&str> = shown.map(|(write, _)| write.stream()).collect();
-                if !shown.is_empty() {
-                    notify(connection, &shown)?;
+                let done = writes.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_ok());
+                let (mut advanced, mut declared) = (Vec::new(), Vec::new());
+                for (write, _) in done {
+                    match write {
+                        Write::Create(_) => declared.push(write.stream()),
+                        Write::Advance { .. } | Write::Publish { .. } => advanced.push(write.stream()),
+                        Write::Lease { .. } | Write::ReleaseLease(_) | Write::Close { .. } => {}
+                    }
+                }
+                if !advanced.is_empty() {
+                    tell_advanced(connection, &advanced)?;
+                }
+                if !declared.is_empty() {
+                    tell_declared(connection, &declared)?;
                 }
                 Ok(outcomes)
             })
