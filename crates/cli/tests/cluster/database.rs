@@ -143,7 +143,7 @@ impl Database {
         assert!(done.get::<_, bool>(0), "the standby is promoted");
     }
 
-    /// Pauses the primary with all its processes, until the guard is dropped.
+    /// The server that writes.
     pub(crate) fn primary(&self) -> &Program {
         &self.primary
     }

@@ -79,8 +79,8 @@ pub(crate) fn client(url: &str, token: &str) -> Client {
     Client::new(url, options).unwrap()
 }
 
-/// Lets senders stop, also where something has failed.
-pub(crate) struct Stopping<'a>(&'a AtomicBool);
+/// Lets threads stop, also where something has failed.
+pub(crate) struct Stopping<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for Stopping<'_> {
     fn drop(&mut self) {
@@ -185,22 +185,24 @@ impl Sender<'_> {
                     let (second, size) = ((first + 1) % this.gateways.len(), others.len() as u64);
                     let sending = scope.spawn(move || this.insist(&other, size, second, asked.closes));
                     let done = this.insist(&batch, bodies.len() as u64, first, asked.closes);
-                    if sending.join().unwrap() {
+                    if sending.join().unwrap() == Some(true) {
                         this.learn(question, number, |sent| sent.others_acknowledged = true);
                     }
                     done
                 })
             }
         };
-        if done {
-            self.learn(question, number, |sent| sent.acknowledged = true);
+        if let Some(done) = done {
+            self.learn(question, number, |sent| sent.acknowledged = done);
+        }
+        if done == Some(true) {
             if self.draw(3) == 0 {
                 // A device that has missed the answer sends the same again, perhaps elsewhere.
                 let again = usize::try_from(self.draw(self.gateways.len() as u64)).unwrap();
-                return self.insist(&batch, size, again, asked.closes);
+                return self.insist(&batch, size, again, asked.closes) == Some(true);
             }
         }
-        done
+        done == Some(true)
     }
 
     fn learn(&self, question: Question, number: u64, learn: impl FnOnce(&mut Sent)) {
@@ -238,16 +240,17 @@ impl Sender<'_> {
         batch.write().unwrap()
     }
 
-    /// Sends the same bytes to one gateway after the other. Returns whether one acknowledged them.
-    fn insist(&self, batch: &[u8], size: u64, first: usize, closes: u64) -> bool {
+    /// Sends the same bytes to one gateway after the other. Returns whether one acknowledged them, or refused them;
+    /// `None` where none answered.
+    fn insist(&self, batch: &[u8], size: u64, first: usize, closes: u64) -> Option<bool> {
         for gateway in first.. {
             match self.gateways[gateway % self.gateways.len()].send(self.stream.name, batch) {
                 Ok(receipt) => {
                     let taken = receipt.accepted + receipt.repeated + receipt.conflicting;
                     assert_eq!(taken, size, "{}: {receipt:?}", self.stream.name);
-                    return true;
+                    return Some(true);
                 }
-                Err(ClientError::Refused { code, .. }) if code.as_deref() == Some("closed") => return false,
+                Err(ClientError::Refused { code, .. }) if code.as_deref() == Some("closed") => return Some(false),
                 Err(ClientError::Refused { status, code, message }) => {
                     panic!("{} refuses: {status} {code:?} {message}", self.stream.name)
                 }
@@ -255,12 +258,12 @@ impl Sender<'_> {
                     self.fleet.unanswered.fetch_add(1, Ordering::Relaxed);
                     // Long after its end, every gateway knows that a question is closed.
                     if self.fleet.is_over() || now() > closes + 20_000 {
-                        return false;
+                        return None;
                     }
                     thread::sleep(Duration::from_millis(15));
                 }
             }
         }
-        false
+        None
     }
 }

@@ -8,16 +8,20 @@
 mod audit;
 mod brokers;
 mod database;
+mod faults;
 mod fleet;
 #[path = "../../../server/tests/server/folder.rs"]
 mod folder;
+mod measure;
 mod network;
 mod oracle;
 #[allow(dead_code)] // what other tests need
 #[path = "../../../server/tests/server/postgres.rs"]
 mod postgres;
+mod processor;
 mod program;
 mod roles;
 mod runs;
+mod sabotage;
 mod streams;
 mod watch;

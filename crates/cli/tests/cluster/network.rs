@@ -4,6 +4,7 @@
 //! that is cut off go to a hardware address that nobody has. Without root, all machines are addresses of the loopback
 //! interface, and nothing can be cut.
 
+use std::ffi::OsString;
 use std::net::Ipv4Addr;
 use std::process::Command;
 use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
@@ -66,6 +67,12 @@ impl Network {
         self.bridge.is_some()
     }
 
+    /// The address of the test itself.
+    pub(crate) const fn gateway(&self) -> Ipv4Addr {
+        let [a, b, c] = self.prefix;
+        Ipv4Addr::new(a, b, c, 1)
+    }
+
     /// Adds a machine.
     pub(crate) fn machine(&self) -> Machine {
         let number = self.machines.fetch_add(1, Ordering::Relaxed) + 1;
@@ -84,16 +91,21 @@ impl Network {
 }
 
 impl Machine {
+    /// Program and arguments that put a command on this machine.
+    pub(crate) fn launcher(&self) -> Vec<String> {
+        let command = |namespace| ["ip", "netns", "exec", namespace].map(str::to_owned).to_vec();
+        self.namespace.as_deref().map(command).unwrap_or_default()
+    }
+
     /// Moves a command to this machine.
     pub(crate) fn place(&self, command: &Command) -> Command {
-        let mut placed = match &self.namespace {
-            None => Command::new(command.get_program()),
-            Some(namespace) => {
-                let mut placed = Command::new("ip");
-                placed.args(["netns", "exec", namespace]).arg(command.get_program());
-                placed
-            }
-        };
+        let mut words = self.launcher().into_iter().map(OsString::from);
+        let program = words.next().unwrap_or_else(|| command.get_program().to_owned());
+        let mut placed = Command::new(program);
+        placed.args(words);
+        if self.namespace.is_some() {
+            placed.arg(command.get_program());
+        }
         placed.args(command.get_args());
         if let Some(folder) = command.get_current_dir() {
             placed.current_dir(folder);

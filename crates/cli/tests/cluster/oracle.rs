@@ -26,6 +26,17 @@ pub(crate) struct Figures {
     pub(crate) releases: u64,
 }
 
+impl Figures {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.questions += other.questions;
+        self.acknowledged += other.acknowledged;
+        self.unknown += other.unknown;
+        self.unknown_counted += other.unknown_counted;
+        self.estimates += other.estimates;
+        self.releases += other.releases;
+    }
+}
+
 /// How often each cell must and may be counted, and how many reports there are.
 #[derive(Debug)]
 struct Bounds {
@@ -173,4 +184,63 @@ pub(crate) fn check(
         }
     }
     figures
+}
+
+/// The comparison itself: it finds every kind of mistake that a cluster can make.
+mod tests {
+    use serde_json::json;
+    use tidegate_kernel::Epsilon;
+    use tidegate_kernel::oracle::{Oracle, OracleKind};
+
+    use super::*;
+    use crate::fleet::Sent;
+
+    const QUESTION: Question = ("uniform", 7, 0);
+
+    fn sent(cells: &[u32], others: Option<u32>, acknowledged: bool) -> Sent {
+        let each = |cell: &u32| vec![*cell];
+        let others = others.map(|cell| vec![vec![cell]]);
+        Sent { cells: cells.iter().map(each).collect(), others, acknowledged, others_acknowledged: false }
+    }
+
+    /// Counts these cells, and returns what is wrong, and how much was compared.
+    fn problems(counted: &[u32], missing: Missing, change: impl FnOnce(&mut Value)) -> (Vec<String>, Figures) {
+        // Two acknowledged reports, one without an answer, and two under one identity.
+        let sent = [sent(&[0, 1], None, true), sent(&[2], None, false), sent(&[3], Some(4), true)];
+        let answers = Answers { sent: (0..).zip(sent).collect(), ..Answers::default() };
+        let streams = Declared::all();
+        let stream = streams.iter().find(|stream| stream.name == QUESTION.0).unwrap();
+        let oracle = Oracle::new(OracleKind::Grr, stream.cells, "20".parse::<Epsilon>().unwrap()).unwrap();
+        let mut counts = oracle.aggregate();
+        counted.iter().for_each(|cell| counts.add(&cell.to_le_bytes()[..oracle.report_length()]).unwrap());
+        let estimate = counts.estimate().unwrap().into_frequencies();
+        let mut release = json!({ "freshness": "fresh", "statistic": { "frequencies": { "frequencies": estimate } } });
+        change(&mut release);
+        let releases = BTreeMap::from([((stream.name, 1), Seen::of(QUESTION.1, release))]);
+        let totals = Totals::from([((stream.name.to_owned(), 7, 0), Total { counts: Some(counts), missing })]);
+        let mut wrong = Vec::new();
+        let figures = check(&streams, &BTreeMap::from([(QUESTION, answers)]), &totals, &releases, &mut wrong);
+        (wrong, figures)
+    }
+
+    #[test]
+    fn finds_reports_that_are_lost_doubled_or_invented() {
+        let is_found = |counted: &[u32]| !problems(counted, Missing::NOTHING, |_| ()).0.is_empty();
+        assert!(!is_found(&[0, 1, 3]) && !is_found(&[0, 1, 4]) && !is_found(&[4, 2, 1, 0]));
+        assert!(is_found(&[0, 3]), "one is lost");
+        assert!(is_found(&[0, 2, 3]), "one is lost, though the number is right");
+        assert!(is_found(&[0, 1, 1, 3]), "one is doubled");
+        assert!(is_found(&[0, 1, 3, 5]), "one is invented");
+        assert!(is_found(&[0, 1, 2]) && is_found(&[0, 1, 3, 4]), "of two under one identity, none or both");
+        let (wrong, figures) = problems(&[0, 1, 2, 3], Missing::NOTHING, |_| ());
+        assert!(wrong.is_empty());
+        assert_eq!((figures.acknowledged, figures.unknown, figures.unknown_counted, figures.estimates), (3, 1, 1, 1));
+    }
+
+    #[test]
+    fn finds_wrong_estimates_and_missing_reports() {
+        assert!(!problems(&[0, 1, 3], Missing::Reports(1), |_| ()).0.is_empty());
+        let change = |release: &mut Value| release["statistic"]["frequencies"]["frequencies"][0] = json!(0.5);
+        assert!(!problems(&[0, 1, 3], Missing::NOTHING, change).0.is_empty());
+    }
 }

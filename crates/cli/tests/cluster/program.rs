@@ -17,6 +17,8 @@ pub(crate) struct Program {
     /// Takes what it says.
     log: PathBuf,
     child: Option<Child>,
+    /// How often it was started.
+    starts: usize,
 }
 
 /// Waits until something holds.
@@ -40,7 +42,14 @@ impl Program {
     /// Prepares a command on a machine.
     pub(crate) fn new(name: &str, machine: &Machine, command: &Command, folder: &Path) -> Self {
         let log = folder.join(format!("{name}.log"));
-        Self { name: name.to_owned(), machine: machine.clone(), command: machine.place(command), log, child: None }
+        Self {
+            name: name.to_owned(),
+            machine: machine.clone(),
+            command: machine.place(command),
+            log,
+            child: None,
+            starts: 0,
+        }
     }
 
     /// Starts it.
@@ -49,6 +58,12 @@ impl Program {
         let log: File = OpenOptions::new().create(true).append(true).open(&self.log).unwrap();
         let command = self.command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         self.child = Some(command.spawn().unwrap());
+        self.starts += 1;
+    }
+
+    /// Whether it has said a line that begins like this since each start.
+    pub(crate) fn has_said(&self, beginning: &str) -> bool {
+        self.said().lines().filter(|line| line.starts_with(beginning)).count() >= self.starts
     }
 
     /// What it has said since the first start.

@@ -25,6 +25,8 @@ pub(crate) struct Size {
     pub(crate) partitions: u32,
     /// In seconds.
     pub(crate) lease: u64,
+    /// In seconds.
+    pub(crate) patience: u64,
     pub(crate) with_standby: bool,
     /// Size of a broker's disk in MiB, if it can be full.
     pub(crate) disk: Option<u64>,
@@ -39,6 +41,7 @@ impl Size {
         drivers: 2,
         partitions: 4,
         lease: 2,
+        patience: 60,
         with_standby: true,
         disk: None,
     };
@@ -95,22 +98,32 @@ fn configure(init: &Path, file: &Path, address: &str, more: &str, streams: &[Dec
 impl Cluster {
     /// Starts everything, and waits until it is ready. Without brokers, one process serves alone.
     pub(crate) fn start(size: Size, streams: &[Declared]) -> Self {
+        Self::start_with(size, streams, |_, database, _| database.url())
+    }
+
+    /// Starts everything; `store` is the address of the database for each role.
+    pub(crate) fn start_with(
+        size: Size,
+        streams: &[Declared],
+        store: impl Fn(&Network, &Database, Role) -> String,
+    ) -> Self {
         let network = Network::new();
         let folder = TestFolder::new();
         let database = Database::start(&network, size.with_standby);
         audit::install(&database);
         let brokers = (size.brokers > 0).then(|| Brokers::start(&network, size.brokers, size.disk));
-        let program = env!("CARGO_BIN_EXE_tidegate");
-        let made = Command::new(program).args(["init", "--json"]).arg(folder.file("home")).output().unwrap();
+        let program = std::env::var("TIDEGATE_PROGRAM");
+        let program = program.unwrap_or_else(|_| env!("CARGO_BIN_EXE_tidegate").to_owned());
+        let made = Command::new(&program).args(["init", "--json"]).arg(folder.file("home")).output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         let mut made: Value = serde_json::from_slice(&made.stdout).unwrap();
-        let mut more = format!("store = \"{}\"\nstate = \"state\"\n", database.url());
+        let mut more = String::from("state = \"state\"\n");
         if let Some(brokers) = &brokers {
-            let (servers, monitoring) = (brokers.urls(), brokers.monitoring());
+            let (servers, monitoring) = (brokers.servers.urls(), brokers.servers.monitoring());
             more += &format!(
-                "[cluster]\npartitions = {}\nlease = {}\n[cluster.nats]\nservers = {servers:?}\n\
+                "[cluster]\npartitions = {}\nlease = {}\npatience = {}\n[cluster.nats]\nservers = {servers:?}\n\
                  monitoring = {monitoring:?}\nreplicas = {}\n",
-                size.partitions, size.lease, size.brokers
+                size.partitions, size.lease, size.patience, size.brokers
             );
         }
         let mut cluster =
@@ -126,8 +139,9 @@ impl Cluster {
                 let name = format!("{}-{number}", role.subcommand());
                 let file = cluster.config(&name);
                 let address = format!("{}:8420", machine.address);
+                let more = format!("store = \"{}\"\n{more}", store(&cluster.network, &cluster.database, role));
                 configure(&cluster.folder.file("home/service.toml"), &file, &address, &more, streams);
-                let mut command = Command::new(program);
+                let mut command = Command::new(&program);
                 command.arg(role.subcommand()).arg("--config").arg(&file);
                 let mut process = Program::new(&name, &machine, &mortal(&command), cluster.folder.path());
                 process.start();
@@ -144,19 +158,16 @@ impl Cluster {
 
     /// Waits until all that run say so.
     pub(crate) fn wait_ready(&mut self) {
-        let urls = self.urls();
-        for (role, process) in &mut self.processes {
+        for (_, process) in &mut self.processes {
             let name = process.name.clone();
             wait_until(&format!("{name} starts"), 60, || {
                 if let Some(status) = process.ended() {
                     panic!("{name} ends, {status}: {}", process.said());
                 }
-                let said = process.said();
-                said.lines().any(|line| line.starts_with("listening: ") || line == "ready")
+                process.has_said("listening: ") || process.has_said("ready")
             });
-            assert!(*role != Role::Serve || !urls.is_empty());
         }
-        for url in urls {
+        for url in self.urls() {
             wait_until(&format!("{url} is ready"), 60, || {
                 get(&url, self.token("analyst"), "/readyz").is_some_and(|(status, _)| status == 200)
             });

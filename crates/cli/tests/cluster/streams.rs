@@ -23,10 +23,17 @@ impl Declared {
     fn local(name: &'static str, mechanism: &str, tick: u64, domain: u32, oracle: &str) -> Self {
         // With so large an epsilon, a count is practically the number of devices.
         let spec = format!(
-            "family = \"local\"\nmechanism = \"{mechanism}\"\nepsilon = 40\nwindow = 2\noracle = \"{oracle}\"\n\
+            "family = \"local\"\nmechanism = \"{mechanism}\"\nepsilon = 20\nwindow = 2\noracle = \"{oracle}\"\n\
              domain = {domain}\npopulation = 100000\n"
         );
         Self::new(name, tick, domain, spec)
+    }
+
+    /// A stream for as many reports as can be sent.
+    pub(crate) fn crowded(name: &'static str, tick: u64) -> Self {
+        let stream = Self::local(name, "lbu", tick, 1_024, "grr");
+        let spec = stream.spec.replace("population = 100000\n", "population = 1000000000\n");
+        Self { spec, ..stream }
     }
 
     /// All streams of a test.

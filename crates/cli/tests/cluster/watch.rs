@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::fleet::now;
+use crate::fleet::{Stopping, now};
 use crate::streams::Declared;
 
 /// A release as a gateway gave it.
@@ -22,6 +22,12 @@ pub(crate) struct Seen {
     pub(crate) release: Value,
     /// When it was seen first, in milliseconds since 1970.
     pub(crate) at: u64,
+}
+
+impl Seen {
+    pub(crate) fn of(timestamp: u64, release: Value) -> Self {
+        Self { text: release.to_string(), timestamp, release, at: 0 }
+    }
 }
 
 /// Releases by stream and number, which were read while there were faults.
@@ -105,12 +111,6 @@ impl Watch {
         pause: Duration,
         meanwhile: impl FnOnce() -> T,
     ) -> T {
-        struct Stopping<'a>(&'a AtomicBool);
-        impl Drop for Stopping<'_> {
-            fn drop(&mut self) {
-                self.0.store(true, Ordering::Relaxed);
-            }
-        }
         self.stop.store(false, Ordering::Relaxed);
         thread::scope(|scope| {
             let _stopping = Stopping(&self.stop);
@@ -124,9 +124,10 @@ impl Watch {
     /// Reads everything again from every gateway, once there is a release of the last timestamp of each stream, or of a
     /// later one.
     pub(crate) fn read_all(&self, urls: &[String], token: &str, last: &BTreeMap<&'static str, u64>, seconds: u64) {
+        let start = Instant::now();
         for (stream, last) in last {
             for url in urls {
-                let (start, mut number) = (Instant::now(), 1);
+                let mut number = 1;
                 loop {
                     match release(url, token, stream, number) {
                         Some(Ok(found)) => {
@@ -156,5 +157,22 @@ impl Watch {
     /// All releases, and what was wrong with them.
     pub(crate) fn into_releases(self) -> (BTreeMap<(&'static str, u64), Seen>, Vec<String>) {
         (self.seen.into_inner().unwrap(), self.wrong.into_inner().unwrap())
+    }
+}
+
+/// The comparison itself: a release that changes is found.
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn finds_releases_that_change() {
+        let watch = Watch::default();
+        for count in [1, 1, 2] {
+            watch.note("visits", 1, Seen::of(3, json!({ "count": count })));
+        }
+        let (releases, wrong) = watch.into_releases();
+        assert_eq!((releases.len(), wrong.len()), (1, 1), "{wrong:?}");
     }
 }
