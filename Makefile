@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test web dashboard python sdist spark deny parquet demo bench soak capacity accuracy ablation advice \
+.PHONY: help test web dashboard python sdist spark deny parquet kafka demo bench soak capacity accuracy ablation advice \
 	audit results coverage fuzz mutants api fmt tools
 
 # How many clusters `make cluster-test` runs under faults, and the seed of the first.
@@ -17,7 +17,8 @@ FUZZ_SECONDS ?= 30
 SOAK_SECONDS ?= 600
 SOAK_WORLDS ?= 10000
 
-# All features but `parquet` of the command, which takes minutes to build: `make parquet` tests that.
+# All features but `parquet` of the command and `kafka` of the log, which take minutes to build: `make parquet` and
+# `make kafka` test those.
 FEATURES := --features tidegate/programme,tidegate-kernel/simulation
 
 # The Python package is an extension module, which no library of Python is linked to. Cargo builds it the same way for
@@ -92,6 +93,10 @@ deny: tools ## check dependencies by deny.toml, security advisories included; in
 parquet: tools ## test the reading and writing of Parquet files, which no other target builds
 	@cargo clippy --quiet -p tidegate-table -p tidegate-cli --all-targets --features parquet -- -D warnings
 	@cargo test --quiet -p tidegate-table -p tidegate-cli --features parquet parquet
+
+kafka: tools ## test the log on the Kafka protocol, which no other target builds, against an imitated cluster
+	@cargo clippy --quiet -p tidegate-log --all-targets --features kafka -- -D warnings
+	@cargo test --quiet -p tidegate-log --features kafka --test log kafka
 
 demo: tools ## show the main job on simulated data, in less than a minute after the build
 	@cargo run --quiet --release -p tidegate-cli -- demo --out target/demo

@@ -78,6 +78,12 @@ enum Sub {
     Data(data::Data),
     Init(service::init::Init),
     Serve(service::serve::Serve),
+    #[cfg(feature = "cluster")]
+    Gateway(service::roles::Gateway),
+    #[cfg(feature = "cluster")]
+    Worker(service::roles::Worker),
+    #[cfg(feature = "cluster")]
+    Driver(service::roles::Driver),
     Token(service::token::NewToken),
     Doctor(service::doctor::Doctor),
     Backup(service::backup::Backup),
@@ -114,6 +120,12 @@ fn main() -> ExitCode {
         Sub::Advise(advise) => advise.run(),
         Sub::Init(init) => init.run(),
         Sub::Serve(serve) => serve.run(),
+        #[cfg(feature = "cluster")]
+        Sub::Gateway(gateway) => gateway.run(),
+        #[cfg(feature = "cluster")]
+        Sub::Worker(worker) => worker.run(),
+        #[cfg(feature = "cluster")]
+        Sub::Driver(driver) => driver.run(),
         Sub::Token(token) => token.run(),
         Sub::Doctor(doctor) => doctor.run(),
         Sub::Backup(backup) => backup.run(),

@@ -6,10 +6,13 @@
 //!
 //! | module | contents |
 //! | --- | --- |
+//! | `kafka` | log on brokers that speak the Kafka protocol (feature `kafka`) |
 //! | [`memory`] | log in memory, for tests and simulations |
-//! | [`nats`] | log on NATS JetStream (feature `nats`) |
+//! | `nats` | log on NATS JetStream (feature `nats`) |
 //! | `testing` | real brokers for tests (feature `brokers`) |
 
+#[cfg(feature = "kafka")]
+pub mod kafka;
 pub mod memory;
 #[cfg(feature = "nats")]
 pub mod nats;
@@ -42,7 +45,7 @@ pub struct NewRecord {
 /// Stored record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Position in its partition. Positions grow by one.
+    /// Position in its partition. Positions grow by one. The first one is 0 or 1; reading from 0 begins with it.
     pub position: u64,
     /// Content.
     pub body: Bytes,
@@ -77,7 +80,8 @@ pub trait Log: Send + Sync + fmt::Debug {
     /// record that is appended after another one was acknowledged has a higher position.
     ///
     /// # Errors
-    /// Per record. After [`LogError::Unknown`] it may be there, or appear later.
+    /// Per record. After [`LogError::Unknown`] it may be there, or appear later. After [`LogError::Failed`] a part of
+    /// the replicas may have it, where the disk of another one is full.
     fn append(&self, records: &[NewRecord]) -> Vec<Result<u64, LogError>>;
 
     /// Reads records from a position on, in order and without gaps: at most about `bytes`, but one at least if there is

@@ -192,9 +192,7 @@ impl Brokers {
     fn is_ready(&self, index: usize) -> bool {
         let healthy = self.ask(index, "healthz").is_some_and(|answer| answer["status"] == "ok");
         let alone = self.brokers.len() == 1;
-        healthy
-            && (alone
-                || self.ask(index, "jsz").is_some_and(|answer| answer["meta_cluster"]["leader"].as_str() > Some("")))
+        healthy && (alone || self.ask(index, "jsz").is_some_and(|answer| led(&answer)))
     }
 
     /// Asks a broker's monitoring address.
@@ -304,6 +302,11 @@ impl Drop for Brokers {
         }
         let _ = std::fs::remove_dir_all(&self.folder);
     }
+}
+
+/// Says whether a cluster has a leader, by the report of one of its brokers.
+fn led(report: &Value) -> bool {
+    report["meta_cluster"]["leader"].as_str().is_some_and(|name| !name.is_empty())
 }
 
 /// Finds a port that nobody listens at.

@@ -22,6 +22,7 @@ use tidegate_release::files::{check_folder, check_private};
 use tidegate_release::spec::Spec;
 use tidegate_release::toml_file::{Table, line_of};
 
+use super::cluster::ClusterConfig;
 use crate::input::Input;
 
 /// Environment variable that overrides the store's address.
@@ -58,6 +59,8 @@ pub(crate) struct Config {
     /// Networks besides the public Internet that may get messages.
     pub(crate) webhook_networks: Vec<Network>,
     pub(crate) streams: Vec<Declaration>,
+    /// The cluster that its roles belong to.
+    pub(crate) cluster: Option<ClusterConfig>,
 }
 
 /// Paths of PEM files.
@@ -68,6 +71,13 @@ struct WrittenTls {
     certificate: PathBuf,
     /// The private key.
     key: PathBuf,
+}
+
+/// Addresses to listen on instead of the configured ones.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Addresses {
+    pub(super) listen: Option<SocketAddr>,
+    pub(super) monitoring: Option<SocketAddr>,
 }
 
 /// The address of the store.
@@ -222,6 +232,7 @@ struct Written {
     webhook_secret: Option<PathBuf>,
     #[serde(default)]
     webhook_networks: Vec<Network>,
+    cluster: Option<ClusterConfig>,
 }
 
 fn default_state() -> PathBuf {
@@ -250,21 +261,26 @@ struct WrittenStream {
 
 impl Config {
     pub(crate) fn read(name: &str) -> Result<Self, Failure> {
+        Self::read_for(name, Addresses::default())
+    }
+
+    /// Reads a file, with other addresses to listen on.
+    pub(super) fn read_for(name: &str, addresses: Addresses) -> Result<Self, Failure> {
         let store = match env::var(STORE_VARIABLE) {
             Err(VarError::NotUnicode(_)) => {
                 return Err(Failure::input(format_args!("the variable {STORE_VARIABLE} is not valid UTF-8")));
             }
             store => store.ok().filter(|value| !value.is_empty()),
         };
-        Self::read_with(name, store)
+        Self::read_with(name, store, addresses)
     }
 
     /// Reads a file and ignores the environment.
     pub(crate) fn read_file(name: &str) -> Result<Self, Failure> {
-        Self::read_with(name, None)
+        Self::read_with(name, None, Addresses::default())
     }
 
-    fn read_with(name: &str, store: Option<String>) -> Result<Self, Failure> {
+    fn read_with(name: &str, store: Option<String>, addresses: Addresses) -> Result<Self, Failure> {
         let text = Input::text(name)?;
         let path = Path::new(name);
         let folder = path.parent().unwrap_or(Path::new("."));
@@ -274,8 +290,11 @@ impl Config {
         let (written, places) = table.read::<Written>()?;
         let Written { listen, insecure, tls, store: place, state, tokens, .. } = written;
         let Written { public_metrics, limits, log, webhook_secret, webhook_networks, .. } = written;
-        let Written { monitoring, proxies, client_header, .. } = written;
-        let listen = match listen {
+        let Written { monitoring, proxies, client_header, cluster, .. } = written;
+        let cluster = cluster.map(|cluster| cluster.checked(folder)).transpose();
+        let cluster = cluster.map_err(|(key, message)| places.error(Some(key), message))?;
+        let monitoring = addresses.monitoring.or(monitoring);
+        let listen = match addresses.listen.or(listen) {
             Some(listen) => listen,
             None => LISTEN.parse().map_err(Failure::run)?,
         };
@@ -346,6 +365,7 @@ impl Config {
             webhook_secret,
             webhook_networks,
             streams,
+            cluster,
         })
     }
 
@@ -379,6 +399,7 @@ impl Config {
         let mut secrets = vec![self.operator_key(), self.vault_key()];
         secrets.extend(self.tls.as_ref().map(|tls| tls.key.clone()));
         secrets.extend(self.webhook_secret.clone());
+        secrets.extend(self.cluster.iter().flat_map(ClusterConfig::secrets));
         secrets
     }
 

@@ -25,6 +25,19 @@ pub(crate) fn store(place: &Place) -> Result<Arc<dyn Store>, StoreError> {
     })
 }
 
+/// Opens a store whose service does everything itself. Where a cluster counts, another way of counting would count
+/// reports twice.
+fn alone(place: &Place) -> Result<Arc<dyn Store>, StoreError> {
+    if let Place::Postgres(url) = place {
+        let store = PostgresStore::open(url)?;
+        if !store.partitions()?.is_empty() {
+            let why = "it belongs to a cluster: run tidegate gateway, worker and driver instead of serve";
+            return Err(StoreError::Failed(why.to_owned()));
+        }
+    }
+    store(place)
+}
+
 /// Opens and locks the marks of a service.
 pub(crate) fn marks(config: &Config, store: &dyn Store) -> Result<Marks, Failure> {
     Marks::open(&config.state, store).map_err(|error| refused(config, &error))
@@ -80,7 +93,7 @@ fn key(path: &Path) -> Result<[u8; 32], Failure> {
 pub(crate) fn tools(config: &Config) -> Result<Tools, Failure> {
     config.check_secrets()?;
     let key = vault_key(config)?;
-    let store = store(&config.store).map_err(|error| Failure::run(format_args!("{}: {error}", config.store)))?;
+    let store = alone(&config.store).map_err(|error| Failure::run(format_args!("{}: {error}", config.store)))?;
     let marks = marks(config, &*store)?;
     let holder = holder(&config.state)?;
     Ok(Tools { store, marks: Arc::new(marks), key: Some(Arc::new(key)), holder, lease: LEASE })

@@ -11,15 +11,19 @@ use std::time::Duration;
 
 use clap::Args;
 use tidegate_device::clock::{BootClock, UnknownClock};
+#[cfg(feature = "cluster")]
+use tidegate_server::cluster::Role;
 use tidegate_server::driver::{DriveError, Tools};
 use tidegate_server::http::{
     HttpSettings, Listeners, Reload, Reloaded, Telemetry, WebhookSettings, log_to_stderr, serve, shutdown_signal,
 };
-use tidegate_server::service::{Service, ServiceError, ServiceSettings};
+use tidegate_server::service::{Membership, Service, ServiceError, ServiceSettings};
 use tidegate_server::store::StoreError;
 use tokio::runtime::Runtime;
 
 use super::config::Config;
+#[cfg(feature = "cluster")]
+use super::roles;
 use super::{files, open};
 use crate::failure::{Failure, complain};
 
@@ -48,32 +52,71 @@ impl Serve {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let config = Config::read(&self.config)?;
         log_to_stderr(config.log.format, &config.log.filter).map_err(Failure::input)?;
-        let mut prepared = Prepared::new(&config)?;
-        let path = self.config.clone();
-        // Nothing but these can change while it runs.
-        let read = move || {
-            let config = Config::read(&path).map_err(|error| error.to_string())?;
-            let webhook_secret = config.read_webhook_secret().map_err(|error| error.to_string());
-            Ok(Reloaded { tokens: config.tokens, webhook_secret })
-        };
-        prepared.settings.reload = Some(Reload::new(read));
-        // Install the signal handlers before announcing the address.
-        let stop = {
-            let _context = prepared.runtime.enter();
-            let signal = shutdown_signal();
-            async {
-                signal.await;
-                limit_stop();
-            }
-        };
-        complain("listening", prepared.url());
-        notify::tell("READY=1");
-        prepared.runtime.spawn(notify::stay_alive());
-        prepared.serve(async {
-            stop.await;
-            notify::tell("STOPPING=1");
-        })
+        run(&config, Prepared::new(&config, Part::Everything)?)
     }
+}
+
+/// What a process does.
+pub(super) enum Part {
+    /// Everything.
+    Everything,
+    /// The work of a role in a cluster.
+    #[cfg(feature = "cluster")]
+    Role(Role),
+}
+
+impl Part {
+    /// Whether it answers requests of others than those who monitor it.
+    fn answers(&self) -> bool {
+        match self {
+            Self::Everything => true,
+            #[cfg(feature = "cluster")]
+            Self::Role(role) => *role == Role::Gateway,
+        }
+    }
+
+    /// Opens the store, the marks and the keys.
+    fn open(&self, config: &Config) -> Result<(Tools, Option<Membership>), Failure> {
+        match self {
+            Self::Everything => Ok((open::tools(config)?, None)),
+            #[cfg(feature = "cluster")]
+            Self::Role(role) => {
+                let (tools, membership) = roles::open(config, *role)?;
+                Ok((tools, Some(membership)))
+            }
+        }
+    }
+}
+
+/// Runs a prepared service until a signal ends it.
+pub(super) fn run(config: &Config, mut prepared: Prepared) -> Result<(), Failure> {
+    let path = config.file.clone();
+    // Nothing but these can change while it runs.
+    let read = move || {
+        let config = Config::read(&path).map_err(|error| error.to_string())?;
+        let webhook_secret = config.read_webhook_secret().map_err(|error| error.to_string());
+        Ok(Reloaded { tokens: config.tokens, webhook_secret })
+    };
+    prepared.settings.reload = Some(Reload::new(read));
+    // Install the signal handlers before announcing the address.
+    let stop = {
+        let _context = prepared.runtime.enter();
+        let signal = shutdown_signal();
+        async {
+            signal.await;
+            limit_stop();
+        }
+    };
+    match prepared.url() {
+        Some(url) => complain("listening", url),
+        None => complain("ready", "this process answers nobody"),
+    }
+    notify::tell("READY=1");
+    prepared.runtime.spawn(notify::stay_alive());
+    prepared.serve(async {
+        stop.await;
+        notify::tell("STOPPING=1");
+    })
 }
 
 /// Longest time from a signal to the end of the process.
@@ -93,22 +136,22 @@ fn limit_stop() {
 }
 
 /// A service that is ready to serve.
-struct Prepared {
+pub(super) struct Prepared {
     runtime: Runtime,
     service: Arc<Service>,
     telemetry: Arc<Telemetry>,
     listeners: Listeners,
-    address: SocketAddr,
+    address: Option<SocketAddr>,
     settings: HttpSettings,
 }
 
 impl Prepared {
-    fn new(config: &Config) -> Result<Self, Failure> {
+    pub(super) fn new(config: &Config, part: Part) -> Result<Self, Failure> {
         let clock = BootClock::new().map_err(unknown_clock)?;
         // Everything that can refuse the start comes before the streams, which release as soon as they run.
-        let main = bind(config.listen)?;
+        let main = part.answers().then(|| bind(config.listen)).transpose()?;
         let monitoring = config.monitoring.map(bind).transpose()?;
-        let address = main.local_addr().map_err(Failure::run)?;
+        let address = main.as_ref().map(|main| main.local_addr().map_err(Failure::run)).transpose()?;
         let mut limits = config.limits;
         if let Some(warning) = files::reserve(&mut limits)? {
             complain("warning", warning);
@@ -117,8 +160,8 @@ impl Prepared {
             tls.check().map_err(Failure::input)?;
         }
         let secret = config.read_webhook_secret()?;
-        let tools = open::tools(config)?;
         let signer = open::operator_key(config)?;
+        let (tools, membership) = part.open(config)?;
         check_marks(config, &tools)?;
         let networks = config.webhook_networks.clone();
         let webhooks = WebhookSettings { secret, networks, ..WebhookSettings::default() };
@@ -128,10 +171,14 @@ impl Prepared {
         let listeners = {
             let _guard = runtime.enter();
             let listener = |listener| tokio::net::TcpListener::from_std(listener).map_err(Failure::run);
-            Listeners { main: listener(main)?, monitoring: monitoring.map(listener).transpose()? }
+            Listeners { main: main.map(listener).transpose()?, monitoring: monitoring.map(listener).transpose()? }
         };
-        let service = Service::start(tools, service_settings, &config.streams, telemetry.clone())
-            .map_err(|error| explain(config, error))?;
+        let observer = Arc::clone(&telemetry);
+        let started = match membership {
+            None => Service::start(tools, service_settings, &config.streams, observer),
+            Some(membership) => Service::join(tools, service_settings, &config.streams, observer, membership),
+        };
+        let service = started.map_err(|error| explain(config, error))?;
         let settings = HttpSettings {
             tokens: config.tokens.clone(),
             tls: config.tls.clone(),
@@ -156,9 +203,9 @@ impl Prepared {
         served.map_err(Failure::run)
     }
 
-    fn url(&self) -> String {
+    fn url(&self) -> Option<String> {
         let scheme = if self.settings.tls.is_some() { "https" } else { "http" };
-        format!("{scheme}://{}", self.address)
+        self.address.map(|address| format!("{scheme}://{address}"))
     }
 }
 

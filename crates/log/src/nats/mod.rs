@@ -10,10 +10,10 @@ pub mod inspection;
 mod reader;
 pub mod settings;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::io;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,10 +21,10 @@ use async_nats::connection::State;
 use async_nats::jetstream::context::{ContextBuilder, RequestErrorKind as ApiErrorKind};
 use async_nats::jetstream::publish::PublishAck;
 use async_nats::jetstream::response::Response;
-use async_nats::jetstream::stream::{self, DiscardPolicy, RetentionPolicy, StorageType};
+use async_nats::jetstream::stream::{self, DiscardPolicy, PersistenceMode, RetentionPolicy, StorageType};
 use async_nats::jetstream::{self, Context, ErrorCode};
-use async_nats::{Client, ConnectErrorKind, HeaderMap, Request, RequestErrorKind};
-use futures_util::{StreamExt, stream as futures};
+use async_nats::{Client, ConnectError, ConnectErrorKind, HeaderMap, Request, RequestErrorKind};
+use futures_util::{StreamExt, TryStreamExt, stream as futures};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::runtime::{Builder, Runtime};
@@ -39,6 +39,12 @@ pub const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
 
 /// Records of one call that wait for their acknowledgement at a time.
 const IN_FLIGHT: usize = 256;
+
+/// Pause between two attempts at a partition without a leader.
+const LEADER_PAUSE: Duration = Duration::from_millis(50);
+
+/// Streams that are created at a time.
+const SIDE_BY_SIDE: usize = 8;
 
 /// Time that brokers that have just started are given to elect leaders.
 const START: Duration = Duration::from_secs(60);
@@ -104,16 +110,7 @@ impl NatsLog {
         let client = runtime.block_on(async {
             match tokio::time::timeout(limit, options.connect(urls)).await {
                 Ok(Ok(client)) => Ok(client),
-                Ok(Err(error)) => Err(match error.kind() {
-                    ConnectErrorKind::ServerParse => LogError::Failed("an address of a broker is no URL".to_owned()),
-                    ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
-                        LogError::Failed("the brokers do not accept the credentials".to_owned())
-                    }
-                    ConnectErrorKind::Tls => {
-                        LogError::Failed("TLS with the brokers fails; check certificates".to_owned())
-                    }
-                    kind => LogError::Unavailable(format!("no broker can be reached: {kind}")),
-                }),
+                Ok(Err(error)) => Err(unconnected(&error)),
                 Err(_) => Err(LogError::Unavailable("no broker answers".to_owned())),
             }
         })?;
@@ -159,17 +156,37 @@ impl NatsLog {
         Ok(())
     }
 
-    async fn append_one(&self, record: &NewRecord, stopped: &AtomicBool) -> Result<u64, LogError> {
+    /// Appends a record, unless one of its partition had no answer before.
+    async fn append_one(&self, record: &NewRecord, stopped: &Mutex<HashSet<u32>>) -> Result<u64, LogError> {
+        let stopped = || stopped.lock().unwrap_or_else(PoisonError::into_inner);
         if record.body.len() > MAX_RECORD {
             return Err(LogError::Failed(format!("a record has at most {MAX_RECORD} bytes")));
         }
-        if stopped.load(Ordering::Relaxed) {
+        if stopped().contains(&record.partition) {
             return Err(LogError::Unavailable("an earlier record of the batch had no answer in time".to_owned()));
         }
-        if let Err(error) = self.connected().await {
-            stopped.store(true, Ordering::Relaxed);
-            return Err(error);
+        let outcome = self.append_soon(record).await;
+        if matches!(outcome, Err(LogError::Unknown(_) | LogError::Unavailable(_))) {
+            stopped().insert(record.partition);
         }
+        outcome
+    }
+
+    /// Appends a record as soon as its partition has a leader. An election takes up to 10 s.
+    async fn append_soon(&self, record: &NewRecord) -> Result<u64, LogError> {
+        let until = Instant::now() + self.settings.timeout;
+        self.connected().await?;
+        loop {
+            match self.publish(record).await? {
+                Some(position) => return Ok(position),
+                None if Instant::now() < until => tokio::time::sleep(LEADER_PAUSE).await,
+                None => return Err(self.unserved(record.partition).await),
+            }
+        }
+    }
+
+    /// Publishes a record once. Returns its position, or nothing if nobody was there to take it.
+    async fn publish(&self, record: &NewRecord) -> Result<Option<u64>, LogError> {
         let mut headers = HeaderMap::new();
         headers.insert(async_nats::header::NATS_MESSAGE_ID, format!("{:032x}", u128::from_be_bytes(record.id.0)));
         let request = Request::new().headers(headers).payload(record.body.clone());
@@ -179,25 +196,21 @@ impl NatsLog {
         let answer = match tokio::time::timeout(limit, sent).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => {
-                return Err(match error.kind() {
-                    RequestErrorKind::NoResponders => self.unserved(record.partition).await,
-                    RequestErrorKind::MaxPayloadExceeded => LogError::Failed(
+                return match error.kind() {
+                    RequestErrorKind::NoResponders => Ok(None),
+                    RequestErrorKind::MaxPayloadExceeded => Err(LogError::Failed(
                         "the brokers refuse messages of this length: set max_payload to 1MB or more".to_owned(),
-                    ),
-                    RequestErrorKind::InvalidSubject => LogError::Failed(error.to_string()),
+                    )),
+                    RequestErrorKind::InvalidSubject => Err(LogError::Failed(error.to_string())),
                     RequestErrorKind::TimedOut | RequestErrorKind::Other => {
-                        stopped.store(true, Ordering::Relaxed);
-                        LogError::Unknown(format!("no acknowledgement: {error}"))
+                        Err(LogError::Unknown(format!("no acknowledgement: {error}")))
                     }
-                });
+                };
             }
-            Err(_) => {
-                stopped.store(true, Ordering::Relaxed);
-                return Err(LogError::Unknown("no acknowledgement in time".to_owned()));
-            }
+            Err(_) => return Err(LogError::Unknown("no acknowledgement in time".to_owned())),
         };
         match serde_json::from_slice::<Response<PublishAck>>(&answer.payload) {
-            Ok(Response::Ok(ack)) if ack.stream == self.stream(record.partition) => Ok(ack.sequence),
+            Ok(Response::Ok(ack)) if ack.stream == self.stream(record.partition) => Ok(Some(ack.sequence)),
             Ok(Response::Ok(ack)) => Err(LogError::Failed(format!(
                 "the stream {} took a record of the stream {}: their subjects overlap",
                 ack.stream,
@@ -277,7 +290,22 @@ impl NatsLog {
             let changed = stream::Config { max_bytes, ..found };
             self.ask::<_, stream::Info>(format!("STREAM.UPDATE.{name}"), &changed).await?;
         }
-        Ok(())
+        self.probe(partition).await
+    }
+
+    /// Checks that a leader takes records, by one that it must refuse: it names another stream.
+    async fn probe(&self, partition: u32) -> Result<(), LogError> {
+        let mut headers = HeaderMap::new();
+        headers.insert(async_nats::header::NATS_EXPECTED_STREAM, "none");
+        let request = Request::new().headers(headers);
+        match self.client.send_request(self.subject(partition), request).await {
+            Ok(answer) => match serde_json::from_slice::<Response<PublishAck>>(&answer.payload) {
+                Ok(Response::Err { error }) if error.error_code() == ErrorCode::STREAM_NOT_MATCH => Ok(()),
+                Ok(Response::Err { error }) => Err(explained(&error)),
+                _ => Err(LogError::Failed(format!("another subscriber answers for partition {partition}"))),
+            },
+            Err(_) => Err(LogError::Unavailable(format!("partition {partition} has no leader"))),
+        }
     }
 
     /// Repeats what brokers that have just started refuse.
@@ -290,6 +318,23 @@ impl NatsLog {
                 outcome => return outcome,
             }
         }
+    }
+}
+
+/// Translates the failure of a connection.
+fn unconnected(error: &ConnectError) -> LogError {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
+    match error.kind() {
+        ConnectErrorKind::ServerParse => LogError::Failed("an address of a broker is no URL".to_owned()),
+        ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
+            LogError::Failed("the brokers do not accept the credentials".to_owned())
+        }
+        ConnectErrorKind::Tls => LogError::Failed(format!("the connection cannot be encrypted: {error}")),
+        // A certificate that is not accepted.
+        _ if source.is_some_and(|source| source.kind() == io::ErrorKind::InvalidData) => {
+            LogError::Failed(format!("the connection cannot be encrypted: {error}"))
+        }
+        _ => LogError::Unavailable(format!("no broker can be reached: {error}")),
     }
 }
 
@@ -306,8 +351,9 @@ fn differs(wanted: &stream::Config, found: &stream::Config) -> Option<String> {
             "may delete records that were not read: it needs discard new, retention limits, no age".to_owned(),
         );
     }
-    if found.storage != StorageType::File || found.no_ack {
-        return Some("does not keep its records in files, or does not acknowledge".to_owned());
+    let is_late = matches!(found.persist_mode, Some(PersistenceMode::Async));
+    if found.storage != StorageType::File || found.no_ack || is_late {
+        return Some("acknowledges before its records are in files, or not at all: delete it".to_owned());
     }
     (found.subjects != wanted.subjects).then(|| format!("has other subjects than {}", wanted.subjects.join(", ")))
 }
@@ -346,8 +392,9 @@ impl Log for NatsLog {
             Ok(runtime) => runtime,
             Err(error) => return records.iter().map(|_| Err(error.clone())).collect(),
         };
-        // One that is not acknowledged in time stops those that were not sent, so that the wait of a batch has an end.
-        let stopped = AtomicBool::new(false);
+        // One that is not acknowledged in time stops those of its partition that were not sent, so that the wait of a
+        // batch has an end.
+        let stopped = Mutex::default();
         let outcomes = futures::iter(records).map(|record| self.append_one(record, &stopped)).buffered(IN_FLIGHT);
         runtime.block_on(outcomes.collect())
     }
@@ -386,10 +433,8 @@ impl Log for NatsLog {
         }
         let until = Instant::now() + START;
         self.runtime()?.block_on(async {
-            for partition in 0..count {
-                self.prepare_soon(partition, until).await?;
-            }
-            Ok(())
+            let prepared = futures::iter(0..count).map(|partition| self.prepare_soon(partition, until));
+            prepared.buffered(SIDE_BY_SIDE).try_collect::<()>().await
         })
     }
 }

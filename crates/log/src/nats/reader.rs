@@ -10,8 +10,9 @@ use futures_util::{FutureExt, StreamExt};
 use super::{NatsLog, explained};
 use crate::{LogError, Record};
 
-/// Bytes that a reader fetches ahead at a time. Must be greater than the longest record.
-const AHEAD: usize = 8 << 20;
+/// Bytes that a reader asks for at a time, more than the longest record. It asks again when half of them have arrived,
+/// so up to 6 MiB of a partition wait for a slow reader.
+const AHEAD: usize = 4 << 20;
 
 /// Records that a reader fetches ahead at a time.
 const RECORDS_AHEAD: usize = 4_096;
@@ -37,6 +38,8 @@ pub(super) struct Reader {
     held: Option<Record>,
     /// Whether the brokers know of records that were not delivered yet.
     behind: bool,
+    /// Whether a fault followed the last batch.
+    spoilt: bool,
 }
 
 /// Reason why a reader cannot go on.
@@ -102,8 +105,11 @@ impl Reader {
                     }
                 }
                 Ok(None) => return Ok(records),
-                // The fault comes again at the next call, which has nothing to deliver before it.
-                Err(_) if !records.is_empty() => return Ok(records),
+                // The next call, by another consumer, meets the fault again.
+                Err(_) if !records.is_empty() => {
+                    self.spoilt = true;
+                    return Ok(records);
+                }
                 Err(stop) => return Err(stop),
             }
         }
@@ -136,7 +142,11 @@ impl NatsLog {
         loop {
             match reader.batch(bytes, until).await {
                 Ok(records) => {
-                    self.keep(partition, reader);
+                    if reader.spoilt {
+                        self.discard(partition, reader);
+                    } else {
+                        self.keep(partition, reader);
+                    }
                     return Ok(records);
                 }
                 Err(stop) => {
@@ -205,7 +215,7 @@ impl NatsLog {
             Ok(Err(error)) => return Err(unavailable(error.to_string())),
             Err(_) => return Err(unavailable("the brokers do not answer in time".to_owned())),
         };
-        Ok(Reader { next: from, consumer: name, stream, held: None, behind })
+        Ok(Reader { next: from, consumer: name, stream, held: None, behind, spoilt: false })
     }
 
     /// Keeps a reader for the next call. One that another call has left meanwhile gives way.

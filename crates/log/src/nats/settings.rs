@@ -14,7 +14,7 @@ const LONGEST_PREFIX: usize = 32;
 const LONGEST_SECRET: u64 = 1 << 16;
 
 /// Time between two pings of a broker. A connection without two answers is given up, and another broker is tried.
-const PING: Duration = Duration::from_secs(1);
+const PING: Duration = Duration::from_secs(2);
 
 /// Longest pause between two attempts to connect again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);

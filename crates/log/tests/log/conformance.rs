@@ -9,7 +9,7 @@ use tidegate_log::{Log, LogError, MAX_RECORD, NewRecord};
 use crate::support::{connect, number, read_all, record};
 
 /// Partitions that the promises below use, one each.
-const PARTITIONS: u32 = 7;
+pub(crate) const PARTITIONS: u32 = 7;
 
 fn conforms(log: &dyn Log) {
     log.prepare(PARTITIONS).unwrap();
@@ -25,7 +25,7 @@ fn conforms(log: &dyn Log) {
     refuses_a_partition_that_is_missing(log, PARTITIONS);
 }
 
-fn keeps_order_without_holes(log: &dyn Log, partition: u32) {
+pub(crate) fn keeps_order_without_holes(log: &dyn Log, partition: u32) {
     let start = log.bounds(partition).unwrap();
     assert!(start.is_empty(), "{start:?}");
     let batch: Vec<_> = (0..300).map(|number| record(partition, number)).collect();
@@ -52,7 +52,7 @@ fn stores_an_identity_once(log: &dyn Log, partition: u32) {
     assert_eq!(bounds.end - bounds.start, 2);
 }
 
-fn refuses_a_record_that_is_too_long(log: &dyn Log, partition: u32) {
+pub(crate) fn refuses_a_record_that_is_too_long(log: &dyn Log, partition: u32) {
     let long = |bytes, number| NewRecord { body: vec![1; bytes].into(), ..record(partition, number) };
     let outcomes = log.append(&[record(partition, 1), long(MAX_RECORD + 1, 2), long(MAX_RECORD, 3)]);
     assert!(outcomes[0].is_ok() && outcomes[2].is_ok(), "{outcomes:?}");
@@ -92,7 +92,7 @@ fn trims(log: &dyn Log, partition: u32) {
     assert_eq!(number(&read_all(log, partition, start + 20, start + 21)[0]), 99);
 }
 
-fn waits_no_longer_than_told(log: &dyn Log, partition: u32) {
+pub(crate) fn waits_no_longer_than_told(log: &dyn Log, partition: u32) {
     let end = log.bounds(partition).unwrap().end;
     for position in [end, end + 10] {
         let begin = Instant::now();
@@ -102,7 +102,7 @@ fn waits_no_longer_than_told(log: &dyn Log, partition: u32) {
     }
 }
 
-fn wakes_for_a_record(log: &dyn Log, partition: u32) {
+pub(crate) fn wakes_for_a_record(log: &dyn Log, partition: u32) {
     let end = log.bounds(partition).unwrap().end;
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| (log.read(partition, end, 1 << 20, Duration::from_secs(20)), Instant::now()));
@@ -115,7 +115,7 @@ fn wakes_for_a_record(log: &dyn Log, partition: u32) {
     });
 }
 
-fn reads_again_from_anywhere(log: &dyn Log, partition: u32) {
+pub(crate) fn reads_again_from_anywhere(log: &dyn Log, partition: u32) {
     let batch: Vec<_> = (0..200).map(|number| record(partition, number)).collect();
     for outcome in log.append(&batch) {
         outcome.unwrap();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_log::nats::NatsLog;
 use tidegate_log::testing::Brokers;
-use tidegate_log::{Log, LogError, NewRecord};
+use tidegate_log::{Log, LogError, NewRecord, Record};
 
 use crate::support::{PATIENCE, connect, number, read_all, record, settings};
 
@@ -15,14 +15,27 @@ const WRITERS: u64 = 4;
 /// Records that each thread has acknowledged after the fault.
 const AFTER: u64 = 50;
 
-/// Appends from several threads while a fault happens. Each thread repeats a record, with the same identity, until it
-/// is acknowledged. Returns the acknowledged numbers and their positions.
+/// Appends from several threads while a fault happens, and reads what they append. Each thread repeats a record, with
+/// the same identity, until it is acknowledged. Returns the acknowledged numbers and their positions.
 fn append_through(log: &NatsLog, fault: impl FnOnce()) -> Vec<(u64, u64)> {
-    let (over, acknowledged) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (faulted, acknowledged, total) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(u64::MAX));
     std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut read: Vec<Record> = Vec::new();
+            let begin = Instant::now();
+            while (read.len() as u64) < total.load(Ordering::Relaxed) {
+                assert!(begin.elapsed() < 2 * PATIENCE, "the reader has {} records", read.len());
+                match log.read(0, 1 + read.len() as u64, 4_096, Duration::from_millis(100)) {
+                    Ok(found) => read.extend(found),
+                    Err(LogError::Unavailable(_)) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            read
+        });
         let writers: Vec<_> = (0..WRITERS)
             .map(|writer| {
-                let (over, acknowledged) = (&over, &acknowledged);
+                let (faulted, acknowledged) = (&faulted, &acknowledged);
                 scope.spawn(move || {
                     let (mut done, mut after) = (Vec::new(), 0);
                     let mut next = writer;
@@ -38,7 +51,7 @@ fn append_through(log: &NatsLog, fault: impl FnOnce()) -> Vec<(u64, u64)> {
                         };
                         done.push((next, position));
                         acknowledged.fetch_add(1, Ordering::Relaxed);
-                        after += u64::from(over.load(Ordering::Relaxed));
+                        after += u64::from(faulted.load(Ordering::Relaxed));
                         next += WRITERS;
                     }
                     done
@@ -50,8 +63,12 @@ fn append_through(log: &NatsLog, fault: impl FnOnce()) -> Vec<(u64, u64)> {
             std::thread::sleep(Duration::from_millis(5));
         }
         fault();
-        over.store(true, Ordering::Relaxed);
-        writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect()
+        faulted.store(true, Ordering::Relaxed);
+        let done: Vec<_> = writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect();
+        total.store(done.len() as u64, Ordering::Relaxed);
+        let read = reader.join().unwrap();
+        assert_eq!(read, read_all(log, 0, 1, 1 + done.len() as u64));
+        done
     })
 }
 
@@ -83,9 +100,24 @@ fn a_killed_leader_loses_nothing() {
     brokers.wait_ready().unwrap();
     let leader = brokers.leader("tidegate_test_0").unwrap();
     assert_ne!(leader, killed);
-    std::thread::sleep(Duration::from_secs(2));
     brokers.kill(leader).unwrap();
     is_complete(&log, &acknowledged);
+}
+
+#[test]
+fn an_append_waits_for_an_election() {
+    let mut brokers = Brokers::start(3).unwrap();
+    let mut patient = settings(&brokers, 3);
+    patient.timeout = Duration::from_secs(20);
+    let log = NatsLog::connect(patient).unwrap();
+    log.prepare(2).unwrap();
+    log.append(&[record(0, 0)])[0].clone().unwrap();
+    brokers.kill(brokers.leader("tidegate_test_0").unwrap()).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    let begin = Instant::now();
+    assert_eq!(log.append(&[record(0, 1)]), [Ok(2)]);
+    // Followers wait for four seconds at least, so it has waited.
+    assert!(begin.elapsed() > Duration::from_secs(1), "{:?}", begin.elapsed());
 }
 
 #[test]
@@ -178,4 +210,36 @@ fn a_full_partition_refuses_and_recovers() {
     log.prepare(1).unwrap();
     let many: Vec<_> = (100..150).map(long).collect();
     assert!(log.append(&many).iter().all(Result::is_ok));
+}
+
+#[test]
+fn a_hole_is_a_loss() {
+    let brokers = Brokers::start(1).unwrap();
+    // A stream as an operator might make it, whose records can be deleted.
+    let url = brokers.urls().remove(0);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let stream = runtime.block_on(async {
+        let context = async_nats::jetstream::new(async_nats::connect(url).await.unwrap());
+        let config = async_nats::jetstream::stream::Config {
+            name: "tidegate_test_0".to_owned(),
+            subjects: vec!["tidegate.test.0".to_owned()],
+            discard: async_nats::jetstream::stream::DiscardPolicy::New,
+            ..Default::default()
+        };
+        context.create_stream(config).await.unwrap()
+    });
+    let log = connect(&brokers, 1);
+    log.prepare(1).unwrap();
+    let batch: Vec<_> = (0..7).map(|number| record(0, number)).collect();
+    assert!(log.append(&batch).iter().all(Result::is_ok));
+    runtime.block_on(stream.delete_message(6)).unwrap();
+    let wait = Duration::from_secs(3);
+    let mut next = 1;
+    while next < 6 {
+        next += log.read(0, next, 1 << 20, wait).unwrap().len() as u64;
+    }
+    for _ in 0..2 {
+        assert_eq!(log.read(0, 6, 1 << 20, wait), Err(LogError::Lost { partition: 0, from: 6, to: 6 }));
+    }
+    assert_eq!(log.read(0, 7, 1 << 20, wait).unwrap().len(), 1);
 }

@@ -4,13 +4,14 @@ use std::io::Write;
 use std::net::TcpListener;
 use std::time::Duration;
 
+use async_nats::jetstream::stream::{Config, DiscardPolicy, PersistenceMode, RetentionPolicy, StorageType};
 use tidegate_log::nats::NatsLog;
 use tidegate_log::nats::inspection::State;
 use tidegate_log::nats::settings::{NatsCredentials, NatsSettings};
 use tidegate_log::testing::{Brokers, Plan};
 use tidegate_log::{Log, LogError};
 
-use crate::support::{connect, settings};
+use crate::support::{connect, record, settings};
 
 fn refusal(outcome: Result<(), LogError>) -> String {
     match outcome {
@@ -84,6 +85,42 @@ fn refuses_short_messages_and_too_few_replicas() {
 }
 
 #[test]
+fn refuses_streams_that_may_lose_records() {
+    // One that syncs each write refuses some of them itself.
+    let brokers = Brokers::start_plan(&Plan { sync_always: false, ..Plan::local(1) }).unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let context = runtime
+        .block_on(async { async_nats::jetstream::new(async_nats::connect(brokers.urls().remove(0)).await.unwrap()) });
+    let good = Config {
+        name: "tidegate_test_0".to_owned(),
+        subjects: vec!["tidegate.test.0".to_owned()],
+        discard: DiscardPolicy::New,
+        ..Config::default()
+    };
+    let cases = [
+        (Config { max_age: Duration::from_secs(60), ..good.clone() }, "may delete records"),
+        (Config { max_messages: 1_000, ..good.clone() }, "may delete records"),
+        (Config { discard: DiscardPolicy::Old, ..good.clone() }, "may delete records"),
+        (Config { retention: RetentionPolicy::WorkQueue, ..good.clone() }, "may delete records"),
+        (Config { storage: StorageType::Memory, ..good.clone() }, "before its records are in files"),
+        (Config { no_ack: true, ..good.clone() }, "before its records are in files"),
+        (Config { persist_mode: Some(PersistenceMode::Async), ..good.clone() }, "before its records are in files"),
+        (Config { subjects: vec!["tidegate.test.*".to_owned()], ..good.clone() }, "has other subjects"),
+    ];
+    let mut blind = settings(&brokers, 1);
+    blind.monitoring.clear();
+    let log = NatsLog::connect(blind).unwrap();
+    for (config, fault) in cases {
+        runtime.block_on(context.create_stream(config.clone())).unwrap();
+        let text = refusal(log.prepare(1));
+        assert!(text.contains(fault), "{config:?}: {text}");
+        runtime.block_on(context.delete_stream("tidegate_test_0")).unwrap();
+    }
+    runtime.block_on(context.create_stream(good)).unwrap();
+    log.prepare(1).unwrap();
+}
+
+#[test]
 fn credentials_come_from_files() {
     let password = "{ user: gate, password: \"let me in\" }";
     let plan = Plan { configuration: format!("authorization {{ users: [{password}] }}"), ..Plan::local(1) };
@@ -107,4 +144,25 @@ fn nobody_there_is_not_available() {
     let mut settings = NatsSettings::new(["nats://127.0.0.1:9"], "test");
     settings.timeout = Duration::from_millis(500);
     assert!(matches!(NatsLog::connect(settings), Err(LogError::Unavailable(_))));
+}
+
+#[test]
+fn connections_are_encrypted_and_checked() {
+    let file = |name: &str| format!("{}/../server/tests/server/tls/{name}.pem", env!("CARGO_MANIFEST_DIR"));
+    let tls = format!("tls {{ cert_file: {:?}, key_file: {:?} }}", file("certificate"), file("key"));
+    let brokers = Brokers::start_plan(&Plan { configuration: tls, ..Plan::local(1) }).unwrap();
+    let with = |authority: &str| {
+        let mut settings = settings(&brokers, 1);
+        settings.urls.iter_mut().for_each(|url| *url = url.replace("nats://", "tls://"));
+        settings.certificates = Some(file(authority).into());
+        NatsLog::connect(settings)
+    };
+    let log = with("authority").unwrap();
+    // The greeting, which says the version, is not encrypted.
+    log.prepare(1).unwrap();
+    log.append(&[record(0, 1)])[0].clone().unwrap();
+    let error = with("other-authority").unwrap_err();
+    assert!(error.to_string().contains("certificate"), "{error}");
+    let error = with("missing").unwrap_err();
+    assert!(error.to_string().contains("missing.pem cannot be read"), "{error}");
 }

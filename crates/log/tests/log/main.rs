@@ -4,4 +4,6 @@
 mod conformance;
 mod faults;
 mod inspection;
+#[cfg(feature = "kafka")]
+mod kafka;
 mod support;

@@ -224,15 +224,15 @@ pub enum ServeError {
 /// Sockets that a service listens on.
 #[derive(Debug)]
 pub struct Listeners {
-    /// All routes.
-    pub main: TcpListener,
+    /// All routes; `None` for a process that answers nobody.
+    pub main: Option<TcpListener>,
     /// Health, readiness and metrics only, without TLS and rate limits: for this machine or a trusted network.
     pub monitoring: Option<TcpListener>,
 }
 
 impl From<TcpListener> for Listeners {
     fn from(main: TcpListener) -> Self {
-        Self { main, monitoring: None }
+        Self { main: Some(main), monitoring: None }
     }
 }
 
@@ -384,14 +384,14 @@ pub async fn serve(
     let (limits, proxies) = (settings.limits, settings.proxies.clone());
     let app = Arc::new(App::new(Arc::clone(&service), Arc::clone(&telemetry), settings, stopped.clone()));
     reload_on_hangup(tls.clone(), Arc::clone(&app));
-    let main = Listening {
-        listener: main,
+    let main = main.map(|listener| Listening {
+        listener,
         router: route::router(Arc::clone(&app), None),
         tls,
         connections: Connections::new(limits.connections, limits.connections_per_address, proxies),
         most: limits.connections,
         is_monitoring: false,
-    };
+    });
     let monitoring = monitoring.map(|listener| Listening {
         listener,
         router: route::router(app, Some(&routes::status::MONITORING)),
@@ -412,7 +412,13 @@ pub async fn serve(
             monitoring.accept(limits, async move { drop(stopped.wait_for(|stopping| *stopping).await) }).await;
         }
     };
-    tokio::join!(main.accept(limits, stop), monitor);
+    let answer = async move {
+        match main {
+            Some(main) => main.accept(limits, stop).await,
+            None => stop.await,
+        }
+    };
+    tokio::join!(answer, monitor);
     let finish = tokio::task::spawn_blocking(move || {
         service.stop();
         telemetry.stop();

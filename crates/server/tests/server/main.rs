@@ -3,6 +3,7 @@
 
 mod alarms;
 mod clock;
+mod cluster;
 mod folder;
 mod history;
 mod http;

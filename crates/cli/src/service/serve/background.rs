@@ -4,7 +4,7 @@ use std::thread;
 
 use tokio::sync::oneshot;
 
-use super::Prepared;
+use super::{Part, Prepared};
 use crate::failure::Failure;
 use crate::service::config::Config;
 
@@ -19,8 +19,8 @@ pub(crate) struct Background {
 impl Background {
     /// Starts the service.
     pub(crate) fn start(config: &Config) -> Result<Self, Failure> {
-        let prepared = Prepared::new(config)?;
-        let url = prepared.url();
+        let prepared = Prepared::new(config, Part::Everything)?;
+        let url = prepared.url().unwrap_or_default();
         let (stop, stopped) = oneshot::channel();
         let thread = thread::Builder::new().name("tidegate http".to_owned()).spawn(move || {
             // A dropped sender stops the service, too.

@@ -125,7 +125,7 @@ impl Server {
                 let monitoring = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
                 bound.send((main.local_addr().unwrap(), monitoring.local_addr().unwrap())).unwrap();
                 let stop = async { drop(stopped.await) };
-                let listeners = Listeners { main, monitoring: Some(monitoring) };
+                let listeners = Listeners { main: Some(main), monitoring: Some(monitoring) };
                 serve(service, telemetry, listeners, settings, stop).await
             });
             // It does not wait for a store that hangs.
