@@ -27,7 +27,7 @@ impl Brokers {
         let place = |machine: &Machine| Place { host: machine.address.into(), launcher: machine.launcher() };
         let plan = Plan { places: machines.iter().map(place).collect(), ..Plan::local(0) };
         let mut brokers = Self { servers: Servers::start_plan(&plan).unwrap(), machines, disks: Vec::new() };
-        for (number, size) in (0..count).zip(std::iter::repeat(disk).flatten()) {
+        for (number, size) in disk.iter().flat_map(|size| (0..count).map(move |number| (number, size))) {
             brokers.servers.kill(number).unwrap();
             let data = brokers.servers.folder().join(format!("broker-{number}.data"));
             fs::create_dir_all(&data).unwrap();

@@ -80,7 +80,9 @@ impl Database {
         start(&mut database.primary);
         if with_standby {
             let machine = network.machine();
-            let mut copy = as_somebody(&programs().join("pg_basebackup"));
+            // `initdb` may be a link to the folder that has everything.
+            let initdb = programs().join("initdb").canonicalize().unwrap();
+            let mut copy = as_somebody(&initdb.with_file_name("pg_basebackup"));
             copy.args(["--host", &database.addresses[0].address.to_string(), "--username=tidegate"]);
             copy.args(["--no-sync", "--checkpoint=fast", "--write-recovery-conf", "--wal-method=stream", "--pgdata"]);
             run(copy.arg(database.data("standby")), &machine, database.folder.path());

@@ -57,9 +57,17 @@ pub(crate) struct Fleet {
 struct Sender<'a> {
     fleet: &'a Fleet,
     stream: &'a Declared,
-    gateways: Vec<Client>,
+    gateways: &'a [Client],
     random: SeededRandom,
     next: u64,
+}
+
+/// How batches of a stream reach any gateway.
+#[derive(Clone, Copy)]
+struct Route<'a> {
+    fleet: &'a Fleet,
+    stream: &'a Declared,
+    gateways: &'a [Client],
 }
 
 /// Milliseconds since 1970.
@@ -110,17 +118,16 @@ impl Fleet {
     /// Sends reports of all streams to gateways while `meanwhile` does what it does.
     pub(crate) fn send_while<T>(&self, urls: &[String], token: &str, seed: u64, meanwhile: impl FnOnce() -> T) -> T {
         self.stop.store(false, Ordering::Relaxed);
+        let clients: Vec<Vec<Client>> =
+            (0..2 * self.streams.len()).map(|_| urls.iter().map(|url| client(url, token)).collect()).collect();
         thread::scope(|scope| {
             let _stopping = Stopping(&self.stop);
-            for number in 0..2 * self.streams.len() {
-                let sender = Sender {
-                    fleet: self,
-                    stream: &self.streams[number % self.streams.len()],
-                    gateways: urls.iter().map(|url| client(url, token)).collect(),
-                    random: SeededRandom::with_stream(seed, number as u64),
-                    next: (number as u64) << 32,
-                };
-                scope.spawn(move || sender.run());
+            for (number, gateways) in clients.iter().enumerate() {
+                let stream = &self.streams[number % self.streams.len()];
+                scope.spawn(move || {
+                    let random = SeededRandom::with_stream(seed, number as u64);
+                    Sender { fleet: self, stream, gateways, random, next: (number as u64) << 32 }.run();
+                });
             }
             meanwhile()
         })
@@ -176,17 +183,17 @@ impl Sender<'_> {
         self.fleet.memory().entry(question).or_default().sent.insert(number, sent);
         let batch = self.batch(asked, number, &bodies);
         let first = usize::try_from(self.draw(self.gateways.len() as u64)).unwrap();
+        let route = Route { fleet: self.fleet, stream: self.stream, gateways: self.gateways };
         let done = match others {
-            None => self.insist(&batch, size, first, asked.closes),
+            None => route.insist(&batch, size, first, asked.closes),
             Some(others) => {
                 let other = self.batch(asked, number, &others);
-                let this = &*self;
                 thread::scope(|scope| {
-                    let (second, size) = ((first + 1) % this.gateways.len(), others.len() as u64);
-                    let sending = scope.spawn(move || this.insist(&other, size, second, asked.closes));
-                    let done = this.insist(&batch, bodies.len() as u64, first, asked.closes);
+                    let (second, count) = (first + 1, others.len() as u64);
+                    let sending = scope.spawn(move || route.insist(&other, count, second, asked.closes));
+                    let done = route.insist(&batch, size, first, asked.closes);
                     if sending.join().unwrap() == Some(true) {
-                        this.learn(question, number, |sent| sent.others_acknowledged = true);
+                        self.learn(question, number, |sent| sent.others_acknowledged = true);
                     }
                     done
                 })
@@ -199,7 +206,7 @@ impl Sender<'_> {
             if self.draw(3) == 0 {
                 // A device that has missed the answer sends the same again, perhaps elsewhere.
                 let again = usize::try_from(self.draw(self.gateways.len() as u64)).unwrap();
-                return self.insist(&batch, size, again, asked.closes) == Some(true);
+                return route.insist(&batch, size, again, asked.closes) == Some(true);
             }
         }
         done == Some(true)
@@ -239,7 +246,9 @@ impl Sender<'_> {
         }
         batch.write().unwrap()
     }
+}
 
+impl Route<'_> {
     /// Sends the same bytes to one gateway after the other. Returns whether one acknowledged them, or refused them;
     /// `None` where none answered.
     fn insist(&self, batch: &[u8], size: u64, first: usize, closes: u64) -> Option<bool> {
@@ -257,7 +266,9 @@ impl Sender<'_> {
                 Err(_) => {
                     self.fleet.unanswered.fetch_add(1, Ordering::Relaxed);
                     // Long after its end, every gateway knows that a question is closed.
-                    if self.fleet.is_over() || now() > closes + 20_000 {
+                    let is_over = self.fleet.is_over() || now() > closes + 20_000;
+                    // A device does not send again what it was told to be there.
+                    if is_over || self.fleet.trusts_too_early {
                         return None;
                     }
                     thread::sleep(Duration::from_millis(15));

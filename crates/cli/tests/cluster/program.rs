@@ -71,10 +71,6 @@ impl Program {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    pub(crate) const fn runs(&self) -> bool {
-        self.child.is_some()
-    }
-
     /// The number of the process.
     pub(crate) fn id(&self) -> u32 {
         self.child.as_ref().unwrap().id()

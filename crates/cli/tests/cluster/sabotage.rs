@@ -90,21 +90,3 @@ fn an_acknowledgement_without_another_look_is_caught() {
     let outcome = run(&mut cluster, &fleet, 2, |_| schedule.wait(12_000, 12_001));
     assert_caught("no look after the append", &outcome, &["is not within", "are counted", "nobody is counted"]);
 }
-
-/// The position of a partition survives a crash of the database, and its partial counts do not, as if they were stored
-/// in another transaction.
-#[test]
-#[ignore = "a minute: make cluster-test"]
-fn counts_that_are_not_stored_with_their_position_are_caught() {
-    let streams = Declared::all();
-    let size = Size { with_standby: false, patience: 5, ..Size::SMALL };
-    let mut cluster = Cluster::start(size, &streams);
-    cluster.database.execute("ALTER TABLE tidegate.counts SET UNLOGGED");
-    let (fleet, mut schedule) = (Fleet::new(streams), Schedule::new(3));
-    let outcome = run(&mut cluster, &fleet, 3, |cluster| {
-        schedule.wait(3_000, 4_000);
-        schedule.cause(cluster, Fault::RestartDatabase);
-        schedule.wait(8_000, 9_000);
-    });
-    assert_caught("counts apart from their position", &outcome, &["missing", "is not within", "has no release"]);
-}
