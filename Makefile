@@ -6,6 +6,10 @@ SHELL := /bin/bash
 .PHONY: help test wasm web dashboard python sdist spark deny parquet kafka cluster demo bench soak capacity accuracy ablation \
 	advice audit results coverage fuzz mutants api fmt tools
 
+# How many clusters `make cluster-test` runs under faults, and the seed of the first.
+CLUSTER_RUNS ?= 50
+CLUSTER_SEED ?= 100
+
 # How long each fuzz target runs.
 FUZZ_SECONDS ?= 30
 
@@ -27,7 +31,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 stage = printf '==> %s\n'
 
 help: ## list the targets
-	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
 tools:
 	@.ci/build-tools
@@ -117,6 +121,19 @@ soak: tools ## kill services under load for SOAK_SECONDS each, simulate SOAK_WOR
 	@$(stage) 'memory over many ticks'
 	@TIDEGATE_TICKS=20000 cargo test --quiet -p tidegate-server --test server memory_does_not_grow
 	@$(MAKE) --no-print-directory capacity
+
+.PHONY: cluster-test cluster-results
+cluster-test: tools ## run CLUSTER_RUNS clusters of real processes under faults; cut networks and full disks need root
+	@.ci/brokers >/dev/null
+	@TIDEGATE_CLUSTER_RUNS=$(CLUSTER_RUNS) TIDEGATE_SEED=$(CLUSTER_SEED) cargo test --quiet -p tidegate-cli \
+		--test cluster -- --include-ignored --skip results_are_measured --nocapture --test-threads 1
+
+cluster-results: tools ## measure throughput and latency of a cluster, and write docs/results-cluster.md
+	@.ci/brokers >/dev/null
+	@cargo build --quiet --release -p tidegate-cli
+	@TIDEGATE_PROGRAM="$${CARGO_TARGET_DIR:-$$PWD/target}/release/tidegate" \
+		TIDEGATE_CLUSTER_RESULTS="$$PWD/docs/results-cluster.md" cargo test --quiet -p tidegate-cli \
+		--test cluster results_are_measured -- --include-ignored --nocapture
 
 capacity: tools ## measure thousands of streams and reports a second, and write docs/results-capacity.md
 	@$(stage) 'lag of thousands of streams, and reports a second'

@@ -18,7 +18,7 @@ pub(crate) struct Postgres {
 }
 
 /// Finds the folder of `initdb` and `postgres`.
-fn programs() -> PathBuf {
+pub(crate) fn programs() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let debian = std::fs::read_dir("/usr/lib/postgresql")
         .into_iter()
@@ -38,7 +38,7 @@ fn output(program: &str, arguments: &[&str]) -> String {
 }
 
 /// Builds a command that ends with this process, as a user without rights: PostgreSQL refuses to run as root.
-fn as_somebody(program: &Path) -> Command {
+pub(crate) fn as_somebody(program: &Path) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL"]);
     if output("id", &["-u"]) == "0" {
@@ -50,7 +50,7 @@ fn as_somebody(program: &Path) -> Command {
     command
 }
 
-fn somebody() -> &'static str {
+pub(crate) fn somebody() -> &'static str {
     ["postgres", "nobody"].into_iter().find(|user| !output("id", &["-u", user]).is_empty()).expect("a user to run as")
 }
 

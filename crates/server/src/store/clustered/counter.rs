@@ -23,6 +23,8 @@ pub(super) struct PartitionCounter {
     epoch: u64,
     /// Position up to which the database knows its counts.
     stored: u64,
+    /// Position from which the database knows that records are kept. A later reader begins there.
+    kept: u64,
     /// Position of the next record.
     next: u64,
     questions: HashMap<i64, Counting>,
@@ -99,6 +101,7 @@ impl PartitionCounter {
             number,
             epoch,
             stored: from,
+            kept: from,
             next: from,
             questions: HashMap::new(),
             over: HashSet::new(),
@@ -116,8 +119,14 @@ impl PartitionCounter {
         self.stored == self.next
     }
 
+    /// Returns the position before which no reader needs a record, as the database knows. Questions that have ended
+    /// since its last commit do not count: another reader would begin at their records.
+    pub(super) const fn kept(&self) -> u64 {
+        self.kept
+    }
+
     /// Returns the position of the first record that an open question may still need.
-    pub(super) fn kept(&self) -> u64 {
+    fn needed(&self) -> u64 {
         self.questions.values().map(|question| question.first).min().unwrap_or(self.next)
     }
 
@@ -190,12 +199,12 @@ impl PartitionCounter {
             epoch: self.epoch,
             from: self.stored,
             to: self.next,
-            kept: self.kept(),
+            kept: self.needed(),
             counts: changed.map(|(number, question)| (*number, question.reports, question.total.clone())).collect(),
             known: self.questions.keys().copied().collect(),
         };
         let over = store.count(&commit)?;
-        self.stored = self.next;
+        (self.stored, self.kept) = (self.next, commit.kept);
         self.questions.values_mut().for_each(|question| question.changed = false);
         self.forget(over);
         Ok(())
