@@ -113,6 +113,8 @@ const RULES: &[Rule] = &[
     ("counts_what_was_asked_before_there_was_a_cluster", counts_what_was_asked_before_there_was_a_cluster),
     ("refuses_damaged_records", refuses_damaged_records),
     ("keeps_the_log_as_long_as_it_is_needed", keeps_the_log_as_long_as_it_is_needed),
+    ("trims_only_what_no_later_reader_needs", trims_only_what_no_later_reader_needs),
+    ("notices_lost_partial_counts", notices_lost_partial_counts),
     ("tells_who_lives", tells_who_lives),
 ];
 
@@ -385,6 +387,42 @@ fn keeps_the_log_as_long_as_it_is_needed(world: &World<'_>) {
         world.count_all("worker");
     }
     assert!(world.postgres.partitions().unwrap().iter().zip(&kept).all(|(now, before)| now.kept > *before));
+}
+
+fn trims_only_what_no_later_reader_needs(world: &World<'_>) {
+    let store = world.store();
+    let lease = begin(&store, "a", &[open(3, 0)]);
+    accept(&store, "a", &batch("a", 3, 0, (0..100).map(|device| (device, 1)))).unwrap().unwrap();
+    let held = world.take_all("worker");
+    let mut readers: Vec<_> = held.iter().map(|partition| world.reader(partition)).collect();
+    let mut step = || readers.iter_mut().for_each(|reader| reader.step(&ReaderFigures::default()).unwrap());
+    step();
+    assert_eq!(close(&store, &lease, 1, false).unwrap(), None);
+    step();
+    close(&store, &lease, 1, false).unwrap().unwrap();
+    advance(&store, &lease, 1, &[open(4, 0)]).unwrap();
+    accept(&store, "a", &batch("a", 4, 0, (0..100).map(|device| (device, 1)))).unwrap().unwrap();
+    // Records are deleted every two seconds. This step learns that a question has ended after it has stored what is
+    // still kept.
+    thread::sleep(Duration::from_millis(2_100));
+    step();
+    for partition in world.take_all("later") {
+        assert!(world.log.bounds(partition.number).unwrap().start <= partition.kept, "{partition:?}");
+        world.reader(&partition);
+    }
+}
+
+fn notices_lost_partial_counts(world: &World<'_>) {
+    let store = world.store();
+    begin(&store, "a", &[open(3, 0)]);
+    accept(&store, "a", &batch("a", 3, 0, (0..100).map(|device| (device, 1)))).unwrap().unwrap();
+    world.count_all("worker");
+    world.server.execute("DELETE FROM tidegate.counts WHERE source = 'log/1'");
+    for partition in world.take_all("later") {
+        let log: &dyn Log = &*world.log;
+        let outcome = PartitionReader::take_over(&world.postgres, log, &partition, &AtomicBool::new(false));
+        assert_eq!(matches!(outcome, Err(StoreError::Damaged(_))), partition.number == 1, "{outcome:?}");
+    }
 }
 
 fn tells_who_lives(world: &World<'_>) {
