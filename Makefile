@@ -3,8 +3,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test wasm web dashboard python sdist spark deny parquet kafka cluster demo bench soak capacity accuracy ablation \
-	advice audit results coverage fuzz mutants api fmt tools
+.PHONY: help test wasm web dashboard python sdist spark deny parquet kafka cluster cluster-test cluster-results demo \
+	bench soak capacity accuracy ablation advice audit results coverage fuzz mutants api fmt tools
 
 # How many clusters `make cluster-test` runs under faults, and the seed of the first.
 CLUSTER_RUNS ?= 50
@@ -122,7 +122,6 @@ soak: tools ## kill services under load for SOAK_SECONDS each, simulate SOAK_WOR
 	@TIDEGATE_TICKS=20000 cargo test --quiet -p tidegate-server --test server memory_does_not_grow
 	@$(MAKE) --no-print-directory capacity
 
-.PHONY: cluster-test cluster-results
 cluster-test: tools ## run CLUSTER_RUNS clusters of real processes under faults; cut networks and full disks need root
 	@.ci/brokers >/dev/null
 	@TIDEGATE_CLUSTER_RUNS=$(CLUSTER_RUNS) TIDEGATE_SEED=$(CLUSTER_SEED) cargo test --quiet -p tidegate-cli \

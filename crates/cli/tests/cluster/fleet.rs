@@ -202,12 +202,10 @@ impl Sender<'_> {
         if let Some(done) = done {
             self.learn(question, number, |sent| sent.acknowledged = done);
         }
-        if done == Some(true) {
-            if self.draw(3) == 0 {
-                // A device that has missed the answer sends the same again, perhaps elsewhere.
-                let again = usize::try_from(self.draw(self.gateways.len() as u64)).unwrap();
-                return route.insist(&batch, size, again, asked.closes) == Some(true);
-            }
+        if done == Some(true) && self.draw(3) == 0 {
+            // A device that has missed the answer sends the same again, perhaps elsewhere.
+            let again = usize::try_from(self.draw(self.gateways.len() as u64)).unwrap();
+            return route.insist(&batch, size, again, asked.closes) == Some(true);
         }
         done == Some(true)
     }

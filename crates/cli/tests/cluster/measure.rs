@@ -128,8 +128,8 @@ fn throughput(size: Size, batches: usize) -> Throughput {
 /// Median, 99 % and most of some milliseconds.
 fn spread(mut delays: Vec<u64>) -> [u64; 3] {
     delays.sort_unstable();
-    let at = |share: f64| delays[((delays.len() - 1) as f64 * share).round() as usize];
-    [at(0.5), at(0.99), at(1.0)]
+    let at = |percent: usize| delays[(delays.len() - 1) * percent / 100];
+    [at(50), at(99), at(100)]
 }
 
 /// Releases of a cluster with light load, and how long each came after its tick, while there is a fault.

@@ -121,15 +121,15 @@ fn estimates(stream: &Declared, counts: &Aggregate) -> Vec<Vec<f64>> {
         return vec![counts.estimate().unwrap().frequencies().to_vec()];
     }
     // A sequence's number is made of its symbols, the first one in the highest digit.
-    let (supports, symbols) = (counts.supports(), f64::from(stream.cells).powf(1.0 / stream.length as f64) as usize);
-    let digit =
-        |number: usize, place: u64| number / symbols.pow(u32::try_from(stream.length - 1 - place).unwrap()) % symbols;
-    let of_place = |place| {
+    let (supports, length) = (counts.supports(), u32::try_from(stream.length).unwrap());
+    let symbols = (1..=supports.len()).find(|symbols| symbols.pow(length) == supports.len()).unwrap();
+    let digit = |number: usize, place: u32| number / symbols.pow(length - 1 - place) % symbols;
+    let of_place = |place: u32| {
         let mut sums = vec![0.0; symbols];
         supports.iter().enumerate().for_each(|(number, count)| sums[digit(number, place)] += *count as f64);
         sums
     };
-    (0..stream.length).map(of_place).collect()
+    (0..length).map(of_place).collect()
 }
 
 fn numbers(release: &Value) -> Option<Vec<f64>> {
