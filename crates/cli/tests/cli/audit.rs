@@ -37,7 +37,7 @@ fn a_page_shows_the_findings_of_a_family() {
     assert!(output.status.success(), "{}", stderr(&output));
     let page = std::fs::read_to_string(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
-    assert!(page.contains("None of the 7 promises is broken") && page.contains("<svg ") && page.contains("hadamard"));
+    assert!(page.contains("None of the 8 promises is broken") && page.contains("<svg ") && page.contains("hadamard"));
 }
 
 #[test]

@@ -312,9 +312,9 @@ fn specs_of_numbers_name_what_does_not_fit() {
         changed(r#""lpu""#, r#""mtsp""#),
         "mtsp releases no mean of numbers; lbu, lsp, lbd, lba, lpu, lpd and lpa do"
     );
-    assert!(changed(r#""resolution":"0.5""#, r#""resolution":"0.000001""#).contains("give a larger resolution"));
-    assert!(changed(r#""resolution":"0.5""#, r#""missing":"0""#).contains("delete missing"));
-    assert!(changed(r#""high":"40""#, r#""high":"-40""#).contains("ascending order"));
+    assert!(changed(r#""resolution":0.5"#, r#""resolution":0.000001"#).contains("give a larger resolution"));
+    assert!(changed(r#""resolution":0.5"#, r#""missing":0"#).contains("delete missing"));
+    assert!(changed(r#""high":40.0"#, r#""high":-40"#).contains("ascending order"));
     let central = r#"{"mechanism": "ba", "epsilon": 1, "window": 2, "domain": {"low": 0, "high": 9}}"#;
     let spec: StreamSpec = serde_json::from_str(central).unwrap();
     assert!(Stream::new(spec).map(drop).unwrap_err().to_string().contains("is for local streams"));

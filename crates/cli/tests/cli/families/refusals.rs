@@ -128,7 +128,7 @@ fn what_is_wrong_with_a_spec_of_users_is_said_with_line_and_key() {
         (LOCAL.replace("[\"a\", \"b\", \"c\"]", "0"), "line 5, key \"domain\": a domain of 0 values"),
         (
             LOCAL.replace("[\"a\", \"b\", \"c\"]", "{ low = 0 }"),
-            "line 5, key \"domain\": expected a list of names, or how many values there are",
+            "line 5, key \"domain\": expected a list of names, how many values there are, or low and high of numbers",
         ),
         (LOCAL.replace("window = 4", "window = 0"), "line 4, key \"window\": "),
         (LOCAL.replace("population = 9\n", ""), "lsp needs the key population"),
