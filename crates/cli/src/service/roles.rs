@@ -63,7 +63,7 @@ pub(crate) struct Driver {
 /// Options of every role.
 #[derive(Debug, Args)]
 struct ProcessOptions {
-    /// The configuration, with a table [cluster]; the same for all roles
+    /// The configuration, with a table `cluster`; the same for all roles
     #[arg(long, value_name = "FILE")]
     config: String,
     /// Listen here for /healthz, /readyz and /metrics instead of at the configured address

@@ -153,7 +153,7 @@ fn what_is_wrong_is_said_before_anything_is_sent() {
         ),
         (ROOMS.replace("window", "windw"), "line 4: there is no key \"windw\" (did you mean window?)"),
         (ROOMS.replace("window = 2\n", ""), "spec.toml: uniform needs the key window"),
-        (ROOMS.replace("[\"in\", \"out\"]", "true"), "expected a list of names, or how many values there are"),
+        (ROOMS.replace("[\"in\", \"out\"]", "true"), "expected a list of names, how many values there are, or low"),
         (format!("{ROOMS}neighbours = \"add\"\n"), "there is no \"add\" (did you mean add_remove?)"),
         (format!("{ROOMS}window = 3\n"), "line 6: this key is given twice"),
         (ROOMS.replace("\"uniform\"", "uniform"), "line 2: text must stand in quotes"),

@@ -12,7 +12,7 @@ const HISTORY_PATIENCE: Duration = Duration::from_secs(15);
 
 impl Service {
     /// Adds events to the open tick of a curated stream, in memory only. Returns how many were accepted.
-    /// [`EventBuffer::push`] says when the timestamp is needed.
+    /// [`EventBuffer::push`](crate::ingest::EventBuffer::push) says when the timestamp is needed.
     ///
     /// # Errors
     /// The reason why an event was rejected; those before it were accepted.
