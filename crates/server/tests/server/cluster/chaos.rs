@@ -68,7 +68,7 @@ impl Chaos {
                     NewRecord { id: RecordId(u128::from(dice.below(u64::MAX)).to_le_bytes()), ..record.clone() };
                 store(&again).and_then(|_| store(&record))
             }
-            5 if self.broken == Broken::AcknowledgesEarly => Ok(self.log.bounds(record.partition)?.end),
+            5..=9 if self.broken == Broken::AcknowledgesEarly => Ok(self.log.bounds(record.partition)?.end),
             _ => store(&record),
         }
     }
@@ -234,14 +234,14 @@ fn check(fleet: &Fleet, counted: &Counted) -> Result<(), String> {
 #[test]
 fn random_schedules_count_what_was_acknowledged_once() {
     let server = Postgres::start();
-    let worlds = std::env::var("TIDEGATE_WORLDS").ok().and_then(|worlds| worlds.parse().ok()).unwrap_or(12);
+    let worlds = std::env::var("TIDEGATE_WORLDS").ok().and_then(|worlds| worlds.parse().ok()).unwrap_or(5);
     let mut released = 0;
     for seed in 0..worlds {
         released += run(&server, seed, Broken::Nothing).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
     }
     assert!(released > worlds, "only {released} questions were released");
     for broken in [Broken::AcknowledgesEarly, Broken::Scatters] {
-        let caught = (0..40).any(|seed| run(&server, seed, broken).is_err());
+        let caught = (0..8).any(|seed| run(&server, seed, broken).is_err());
         assert!(caught, "{broken:?} is not noticed");
     }
 }

@@ -57,14 +57,14 @@ fn refuses_a_state_of_unknown_version() {
     let mut random = SeededRandom::new(1);
     drive(&mut open(&store, &marks, "one", START).unwrap(), START, 4, &mut random);
     // The version is the first number of a state.
-    store.damage("ba", |state| state[0] = 4);
+    store.damage("ba", |state| state[0] = 5);
     let before = store.stream("ba").unwrap();
     let later = START + 5 * TICK * SECOND;
     let refused = open(&store, &marks, "one", later).unwrap_err();
-    assert!(matches!(&refused, DriveError::State { problem, .. } if problem.contains("version is 4")), "{refused}");
+    assert!(matches!(&refused, DriveError::State { problem, .. } if problem.contains("version is 5")), "{refused}");
     assert_eq!(store.stream("ba").unwrap(), before);
     // A program of that version goes on with the spent budget.
-    store.damage("ba", |state| state[0] = 3);
+    store.damage("ba", |state| state[0] = 4);
     let mut driver = open(&store, &marks, "one", later).unwrap();
     drive(&mut driver, later, 4, &mut random);
     assert!(driver.version() > before.version);

@@ -78,7 +78,7 @@ fn a_failing_database_loses_and_invents_nothing() {
     // A database that a later version has changed, or that does not sync, is left alone.
     server.execute("UPDATE tidegate.meta SET schema = 99");
     assert!(matches!(PostgresStore::open(&url), Err(StoreError::Schema { found, .. }) if found == "99"));
-    server.execute("UPDATE tidegate.meta SET schema = 5");
+    server.execute("UPDATE tidegate.meta SET schema = 6");
     server.execute("ALTER SYSTEM SET fsync = off");
     server.execute("SELECT pg_reload_conf()");
     let refused = (0..100).any(|_| {
@@ -139,7 +139,8 @@ fn forget_kept_records(server: &Postgres) {
         "ALTER TABLE tidegate.streams RENAME COLUMN answers TO said;
          ALTER TABLE tidegate.streams DROP COLUMN releases_kept, DROP COLUMN answers_kept;
          DROP INDEX tidegate.events_of_monitors; DROP TABLE tidegate.acknowledgements;
-         DROP TABLE tidegate.members; DROP TABLE tidegate.registries",
+         DROP TABLE tidegate.members; DROP TABLE tidegate.registries;
+         DROP TABLE tidegate.partitions; DROP TABLE tidegate.routes; DROP TABLE tidegate.processes",
     );
 }
 
@@ -151,6 +152,7 @@ fn a_database_of_version_4_gets_acknowledgements() {
     let before = whole(&store);
     server.execute(
         "DROP INDEX tidegate.events_of_monitors; DROP TABLE tidegate.acknowledgements;
+         DROP TABLE tidegate.partitions; DROP TABLE tidegate.routes; DROP TABLE tidegate.processes;
          UPDATE tidegate.meta SET schema = 4",
     );
     let store = PostgresStore::open(&server.url()).unwrap();
