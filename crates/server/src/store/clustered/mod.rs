@@ -25,6 +25,7 @@ mod state;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -71,6 +72,8 @@ struct Asked {
     tag: u64,
     partitions: u32,
     oracle: Oracle,
+    /// Set when it was found closed, which it stays: its reports are not worth a place in the log.
+    is_closed: AtomicBool,
 }
 
 /// Translates an error of the log.
@@ -199,6 +202,9 @@ impl ClusteredStore {
         let (timestamp, phase) = (batch.timestamp, batch.phase);
         let key = (Arc::clone(&batch.stream), timestamp, phase);
         let asked = self.asked().get(&key).cloned().ok_or(BatchRejection::NotOpen { timestamp, phase })?;
+        if asked.is_closed.load(Ordering::Acquire) {
+            return Err(BatchRejection::NotOpen { timestamp, phase });
+        }
         well_formed(&asked.oracle, batch)?;
         if batch.report_length() > MAX_REPORT {
             let problem = format!("a report of {} bytes is too long for the log", batch.report_length());
@@ -212,7 +218,7 @@ impl Asked {
     fn new(route: &Route) -> Result<Self, StoreError> {
         let oracle = route.open.question.oracle().map_err(|error| StoreError::Failed(error.to_string()))?;
         let (number, partitions) = (route.number, route.partitions.max(1));
-        Ok(Self { number, tag: route.tag(), partitions, oracle })
+        Ok(Self { number, tag: route.tag(), partitions, oracle, is_closed: AtomicBool::new(route.closed) })
     }
 }
 
@@ -295,7 +301,10 @@ impl Store for ClusteredStore {
         let open = if numbers.is_empty() { HashSet::new() } else { self.postgres.still_open(&numbers)? };
         for ((batch, asked), outcome) in batches.iter().zip(&admitted).zip(&mut outcomes) {
             let (timestamp, phase) = (batch.timestamp, batch.phase);
-            if asked.as_ref().is_ok_and(|asked| !open.contains(&asked.number)) {
+            if let Ok(asked) = asked
+                && !open.contains(&asked.number)
+            {
+                asked.is_closed.store(true, Ordering::Release);
                 *outcome = Err(BatchRejection::NotOpen { timestamp, phase });
             }
         }
