@@ -48,7 +48,7 @@ impl From<AgentError> for CoreError {
     }
 }
 
-/// What a step of the device has come to. It exists only once the state that it follows from was saved.
+/// Outcome of a step of the device. It exists only once the state that it follows from was saved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reply {
     /// A JSON object: `kind` and what belongs to it.
@@ -63,7 +63,7 @@ impl Reply {
     }
 }
 
-/// What follows from a step.
+/// Consequence of a step.
 #[derive(Debug)]
 pub enum Step<'a> {
     /// Nothing has changed.
@@ -109,7 +109,7 @@ pub struct Clocks {
     pub steady: f64,
 }
 
-/// What a page opens a device with.
+/// Options with which a page opens a device.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening<'a> {
     /// What the page's store has for the source.
@@ -167,7 +167,7 @@ const fn whole(seconds: f64) -> u64 {
     seconds as u64
 }
 
-/// What the owner is asked to consent to, as JSON.
+/// Terms that the owner is asked to consent to, as JSON.
 ///
 /// # Errors
 /// If the operator has not signed the policy.

@@ -4,7 +4,7 @@ use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::core::{Clocks, Core, CoreError, Opening, Reply, Step, offer};
 
-/// What the page must store before it gets the reply.
+/// State that the page must store before it gets the reply.
 #[wasm_bindgen]
 #[derive(Debug)]
 pub struct PageSave {
@@ -46,7 +46,7 @@ fn told(error: CoreError) -> String {
     error.to_string()
 }
 
-/// What the owner is asked to consent to, as JSON.
+/// Terms that the owner is asked to consent to, as JSON.
 ///
 /// # Errors
 /// If the operator has not signed the policy.

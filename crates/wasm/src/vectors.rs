@@ -13,7 +13,7 @@ use tidegate_device::wire::{BatchWriter, ReportId, StreamTag};
 use tidegate_kernel::oracle::{Oracle, OracleKind};
 use tidegate_kernel::{Epsilon, Ledger, Question, SeededRandom, SystemRandom, Window};
 
-/// What a device is given.
+/// Input of a device.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Given {
@@ -31,7 +31,7 @@ pub struct Given {
     pub seed: u64,
 }
 
-/// What a device computes from it.
+/// Output that a device computes from it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Computed {

@@ -57,7 +57,7 @@ impl Serve {
     }
 }
 
-/// What a process does.
+/// Work of a process.
 pub(super) enum Part {
     /// Everything.
     Everything,

@@ -33,7 +33,7 @@ pub(crate) struct Sent {
     pub(crate) others_acknowledged: bool,
 }
 
-/// What was sent in answer to a question.
+/// Reports that were sent in answer to a question.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
     /// By the number of the batch.

@@ -55,7 +55,7 @@ fn batch(asked: &OpenQuestion, stream: &str, domain: u32, random: &mut SeededRan
     bytes
 }
 
-/// What a throughput was measured.
+/// A measured throughput.
 #[derive(Debug)]
 struct Throughput {
     /// Reports that were sent, and seconds until they were acknowledged and counted.

@@ -11,7 +11,7 @@ use crate::fleet::{Answers, Question};
 use crate::streams::Declared;
 use crate::watch::Seen;
 
-/// What a run has compared.
+/// Comparisons of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Figures {
     /// Questions with acknowledged reports.
