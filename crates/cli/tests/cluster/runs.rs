@@ -12,7 +12,7 @@ use crate::roles::{Cluster, Role, Size};
 use crate::streams::Declared;
 use crate::watch::{Seen, Watch};
 
-/// What a run was like.
+/// Outcome of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) figures: Figures,
