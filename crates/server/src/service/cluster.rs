@@ -1,6 +1,7 @@
 //! A service as one process of a cluster: what it starts, and how it learns what other processes have changed.
 
 use std::collections::HashSet;
+use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
 use std::thread;
@@ -12,6 +13,7 @@ use tidegate_log::Log;
 use super::handle::{declaration_of, lock};
 use super::{Service, ServiceError};
 use crate::cluster::{Fleet, Role, Worker};
+use crate::driver::DriveError;
 use crate::store::clustered::ReaderFigures;
 use crate::store::{Store, StoreError, StreamRecord};
 
@@ -148,22 +150,23 @@ impl Service {
 
     /// Takes in what other processes have changed of streams.
     fn follow(&self, names: &HashSet<String>, is_driver: bool) -> Result<(), StoreError> {
+        // A stream that cannot be read must not hide what the others do.
+        let skip =
+            |name: &str, error: &dyn Display| tracing::error!(stream = name, %error, "the stream is not followed");
         for name in names {
-            if self.handle(name).is_none() {
-                self.start_stream(name).map_err(|error| match error {
-                    ServiceError::Store(error) => error,
-                    error => StoreError::Failed(error.to_string()),
-                })?;
+            if self.handle(name).is_none()
+                && let Err(error) = self.start_stream(name)
+            {
+                skip(name, &error);
             }
         }
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let Some(fleet) = &self.membership else { return Ok(()) };
         for names in names.chunks(GROUP) {
             for head in fleet.fleet.store().heads(names)? {
-                if is_driver {
-                    self.reopen_if_declared_anew(&head)?;
-                } else {
-                    self.show_head(head)?;
+                let shown = if is_driver { self.reopen_if_declared_anew(&head) } else { self.show_head(&head) };
+                if let Err(error) = shown {
+                    skip(&head.name, &error);
                 }
             }
         }
@@ -171,9 +174,9 @@ impl Service {
         Ok(())
     }
 
-    fn reopen_if_declared_anew(&self, head: &StreamRecord) -> Result<(), StoreError> {
+    fn reopen_if_declared_anew(&self, head: &StreamRecord) -> Result<(), DriveError> {
         let Some(handle) = self.handle(&head.name) else { return Ok(()) };
-        let declaration = declaration_of(head).map_err(|error| StoreError::Damaged(error.to_string()))?;
+        let declaration = declaration_of(head)?;
         let is_same = {
             let view = lock(&handle.view);
             *view.declaration == declaration && view.status == head.status
@@ -185,10 +188,9 @@ impl Service {
         Ok(())
     }
 
-    fn show_head(&self, head: StreamRecord) -> Result<(), StoreError> {
+    fn show_head(&self, head: &StreamRecord) -> Result<(), DriveError> {
         let Some(handle) = self.handle(&head.name) else { return Ok(()) };
-        let declaration = declaration_of(&head).map_err(|error| StoreError::Damaged(error.to_string()))?;
-        handle.show_head(&head, declaration);
+        handle.show_head(head, declaration_of(head)?);
         Ok(())
     }
 

@@ -16,7 +16,7 @@ use tidegate_server::cluster::{Fleet, LogMarks, Role};
 use tidegate_server::driver::Tools;
 use tidegate_server::http::{Telemetry, WebhookSettings};
 use tidegate_server::service::{Membership, Service, ServiceSettings};
-use tidegate_server::store::{ClusteredStore, PostgresStore, RecordFilter, RecordKind};
+use tidegate_server::store::{ClusteredStore, NewStream, PostgresStore, RecordFilter, RecordKind, Store};
 use tidegate_server::stream::Declaration;
 
 use super::PATIENCE;
@@ -129,9 +129,12 @@ fn gateways_workers_and_drivers_release_what_was_acknowledged() {
         let timestamp = send_some(&[&one], stream, 1)[0];
         assert_eq!(reports(&one, stream, timestamp), 100);
     }
+    // A stream that nobody can read stops no other.
+    let odd = NewStream { name: "odd", declaration: "{}", policy: "", state: b"" };
+    PostgresStore::open(&server.url()).unwrap().create(&odd).unwrap();
     // A stream that is declared at one gateway is known to all processes.
     one.create(&declaration("late")).unwrap();
-    let timestamp = send_some(&[&other], "late", 1)[0];
+    let timestamp = send_some(&[&other], "late", 3)[2];
     assert_eq!(reports(&other, "late", timestamp), 100);
     let tick = declaration("late").tick;
     assert_eq!(tick, NonZeroU64::MIN);
